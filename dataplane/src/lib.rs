@@ -87,7 +87,6 @@ mod lag;
 pub mod mmu;
 mod outputs;
 pub mod pfc;
-mod prefetch;
 pub mod route;
 pub mod stages;
 pub mod store;
@@ -102,10 +101,10 @@ pub use outputs::{
     Deadline, DroppedFrame, ForwardingResult, Outputs, PuntReason, PuntedFrame, SwitchEvent, SwitchEventKind,
     Transmit,
 };
-pub use prefetch::prefetch;
 pub use switch::{
     ApplyError, CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord, FLOOD_PREFIX_BYTES,
     FlowAnnouncement, Switch,
 };
 pub use watchdog::{StormCounters, WatchdogStats, WatchdogStatus};
+pub use xoff_units::prefetch;
 pub use xoff_units::{LinkTiming, Picos};

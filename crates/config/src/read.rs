@@ -10,7 +10,7 @@ use super::problem::{Problem, Problems};
 use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
 use super::root_cause::{FoundErrors, NO_SUCH_TABLE, RefusedObjects, remove_consequences};
 use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
-use xoff_units::nearest_name;
+use xoff_units::{count_noun, nearest_name};
 
 /// Parses the text of a `config_db.json`. `source` is the name of the text in messages, such as a path.
 ///
@@ -149,6 +149,11 @@ fn read_layer(
 
 const DUPLICATE_KEY: &str = "the key occurs twice";
 const DUPLICATE_FIELD: &str = "the field occurs twice";
+/// Longest key of an entry in bytes. A key with a list of 512 ports is shorter. Each error of an entry contains its key,
+/// so without a limit, the errors of one entry could fill the memory.
+const KEY_BYTES_MAX: usize = 8_192;
+/// Number of characters of a key that is too long in its error.
+const SHOWN_KEY_CHARS: usize = 40;
 
 /// The state of reading one layer.
 #[derive(Default)]
@@ -175,6 +180,14 @@ impl FieldLocation<'_> {
     fn problem(self, why: impl Into<String>) -> Problem {
         Problem::at_field(self.table, self.key, self.field, why)
     }
+}
+
+/// Returns the error for a key that is too long.
+fn describe_long_key(table: &str, key: &str) -> Problem {
+    let start: String = key.chars().take(SHOWN_KEY_CHARS).collect();
+    let length = count_noun(key.len() as u64, "byte");
+    let why = format!("the key has {length}, at most {KEY_BYTES_MAX} are possible");
+    Problem::at_field(table, &format!("{start}..."), "", why).with_fix("use a shorter name")
 }
 
 impl LayerReader<'_> {
@@ -224,6 +237,10 @@ impl LayerReader<'_> {
     /// Reads the entries of one table.
     fn read_entries(&mut self, table: &str, entries: Vec<(String, JsonValue)>) {
         for (key, fields) in entries {
+            if key.len() > KEY_BYTES_MAX {
+                self.report(describe_long_key(table, &key));
+                continue;
+            }
             let Some(key) = self.chassis.local_key(table, key) else {
                 continue;
             };

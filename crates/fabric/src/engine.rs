@@ -16,6 +16,7 @@ mod hosts;
 mod layout;
 mod mail;
 mod mail_delivery;
+mod prefetching;
 mod reading;
 mod running;
 mod shard;

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use xoff_units::Picos;
+use xoff_units::{Picos, prefetch};
 
 use super::event_queue::Event;
 
@@ -57,6 +57,15 @@ impl FarEvents {
     #[inline(always)]
     pub(super) fn first(&self) -> Event {
         self.first
+    }
+
+    /// Fetches the lists, without waiting for them.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        if let [first, .., last] = &self.lists[..] {
+            prefetch(first);
+            prefetch(last);
+        }
     }
 
     /// Removes the earliest event. Does nothing if there is no event.

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use xoff_dataplane::route::RouteHint;
-use xoff_units::Picos;
+use xoff_units::{Picos, prefetch};
 
 use super::event_queue::{Event, EventQueue, first_key_at};
 use super::event_window::EventWindow;
@@ -173,6 +173,29 @@ impl PendingEvents {
             }
             false => self.in_order.len(),
         }
+    }
+
+    /// Fetches the beginning of the memory of a partition, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch(&self, partition: usize) {
+        prefetch(&self.later[partition]);
+        prefetch(&self.far[partition]);
+    }
+
+    /// Fetches the events of a partition, without waiting for them.
+    #[inline]
+    pub(super) fn prefetch_events(&self, partition: usize) {
+        if let Some(event) = self.later[partition].near.first() {
+            prefetch(event);
+        }
+        self.far[partition].prefetch();
+    }
+
+    /// Returns the events of a partition, except most far ones, unsorted.
+    #[inline]
+    pub(super) fn near_events(&self, partition: usize) -> impl Iterator<Item = Event> + '_ {
+        let near = self.later[partition].near.iter().copied();
+        near.chain(std::iter::once(self.far[partition].first()))
     }
 
     /// Returns the time of the earliest event.

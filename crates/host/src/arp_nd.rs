@@ -40,8 +40,14 @@ pub(super) struct ResolvedAddress {
 }
 
 /// State of ARP and neighbour discovery, and the frames that wait for the link.
+///
+/// Each frame of a host reads the first two fields.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Neighbours {
+    /// Time of the next announcement or request, or of the next work of LLDP.
+    deadline: Picos,
+    outbox: VecDeque<ControlFrame>,
     mac: [u8; 6],
     ipv4: Option<Ipv4Addr>,
     ipv6: Option<Ipv6Addr>,
@@ -51,9 +57,6 @@ pub(super) struct Neighbours {
     has_announced: bool,
     unresolved: Vec<(IpAddr, Picos)>,
     lldp: Option<Box<LldpPort>>,
-    /// Time of the next announcement or request, or of the next work of LLDP.
-    deadline: Picos,
-    outbox: VecDeque<ControlFrame>,
     /// Number of frames that were not sent. Either too many frames waited, or an echo request was too long.
     pub(super) dropped_frames: u64,
 }

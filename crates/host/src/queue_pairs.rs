@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use xoff_units::Picos;
+use xoff_units::{Picos, prefetch};
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{
     Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, ICRC_LEN, Opcode, Reth,
@@ -111,20 +111,23 @@ impl EmittedFrame {
     }
 }
 
-/// Headers and next hop of the packets of a queue pair.
+/// Headers and next hop of the packets of a queue pair. Nearly every packet reads the first two fields only.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct QueuePairPath {
-    headers: FlowHeaders,
-    /// Source ports of data packets if they change with each packet.
-    source_ports: Option<SourcePortPool>,
-    ack_dscp: u8,
-    cnp_dscp: u8,
-    next_hop: IpAddr,
     resolved: bool,
     /// Lower headers of the last packet. Used only if the host writes headers only.
     lower: Option<LowerHeaders>,
+    ack_dscp: u8,
+    cnp_dscp: u8,
+    headers: FlowHeaders,
+    /// Source ports of data packets if they change with each packet.
+    source_ports: Option<SourcePortPool>,
+    next_hop: IpAddr,
 }
 
+/// Largest number of paths that are fetched before it is known which of them a packet needs.
+const PREFETCHED_PATHS_MAX: usize = 2;
 /// Length of the longest lower headers: Ethernet, a tag, IPv6 and UDP.
 const LOWER_HEADERS_LEN_MAX: usize = 66;
 
@@ -145,14 +148,15 @@ struct LowerHeaders {
 
 /// All queue pairs of a host.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct QueuePairs {
-    endpoint: Endpoint,
     paths: Vec<QueuePairPath>,
+    /// Length of the longest frame in bytes, without FCS.
+    pub(super) frame_len_max: usize,
     fixed_lengths: Option<FixedLengths>,
     /// See [`HostConfig::round_robin`].
     round_robin: bool,
-    /// Length of the longest frame in bytes, without FCS.
-    pub(super) frame_len_max: usize,
+    endpoint: Endpoint,
 }
 
 impl QueuePairs {
@@ -223,6 +227,25 @@ impl QueuePairs {
         {
             path.headers.dst_mac = mac;
             (path.resolved, path.lower) = (true, None);
+        }
+    }
+
+    /// See [`Host::prefetch`](super::Host::prefetch).
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(self);
+        self.endpoint.prefetch();
+    }
+
+    /// See [`Host::prefetch_queue_pairs`](super::Host::prefetch_queue_pairs).
+    #[inline]
+    pub(super) fn prefetch_each(&self) {
+        self.endpoint.prefetch_queue_pairs();
+        if self.paths.len() <= PREFETCHED_PATHS_MAX {
+            for path in &self.paths {
+                prefetch(path);
+                prefetch(&path.ack_dscp); // behind the stored headers
+            }
         }
     }
 

@@ -61,10 +61,11 @@ const TAG_SCALE: u64 = 1 << 16;
 /// Start-time fair queueing of the classes (Goyal, Vin, Cheng 1996). Each class gets a share of the bytes in
 /// proportion to its weight. A class collects no credit while it is idle.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct FairScheduler {
-    weights: [u8; PRIORITIES],
     /// Start tag of the last sent frame. A tag is a position in the service order.
     virtual_time: u64,
+    weights: [u8; PRIORITIES],
     finish: [u64; PRIORITIES],
 }
 

@@ -1,10 +1,8 @@
 //! Transmission queues of the NIC classes (transmit queues), and timers of the queue pairs.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use xoff_units::{Picos, prefetch};
 
-use xoff_units::Picos;
-
+use super::inline_queue::{InlineHeap, InlineQueue};
 use super::round_robin::RoundRobin;
 use super::unpaced::UnpacedPacket;
 
@@ -15,15 +13,15 @@ pub(super) const CLASS_COUNT: usize = 8;
 /// Queue pairs with data follow in the order of their departure times. If departure times are equal, the
 /// queue pair that was queued first sends first.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 struct ClassQueue {
-    unpaced: VecDeque<(Picos, UnpacedPacket)>,
+    unpaced: InlineQueue<(Picos, UnpacedPacket)>,
     /// Waiting queue pairs, with departure time, order of queueing and index. All three fields have 64 bits
     /// for speed: the heap reads an entry in large pieces directly after the fields were written. With
     /// narrower fields, the processor would stall in this read.
-    waiting: BinaryHeap<Reverse<(Picos, u64, u64)>>,
-    order: u64,
+    waiting: InlineHeap<(Picos, u64, u64)>,
     /// Round-robin state, if the class uses round robin.
-    round: Option<RoundRobin>,
+    round: Option<Box<RoundRobin>>,
 }
 
 impl ClassQueue {
@@ -36,17 +34,17 @@ impl ClassQueue {
     }
 
     /// Queues a queue pair. The queue pair may send from `due` on.
-    fn push(&mut self, due: Picos, qp: u32) {
+    /// Queue pairs with equal times leave in the order of `order`.
+    fn push(&mut self, due: Picos, order: u64, qp: u32) {
         if let Some(round) = &mut self.round {
             round.set_due(qp, due);
         }
-        self.waiting.push(Reverse((due, self.order, u64::from(qp))));
-        self.order += 1;
+        self.waiting.push((due, order, u64::from(qp)));
     }
 
     /// Changes the departure time of a waiting queue pair. [`Picos::NEVER`] removes the queue pair. Used only
     /// with round robin.
-    fn move_departure(&mut self, due: Picos, qp: u32) {
+    fn move_departure(&mut self, due: Picos, order: u64, qp: u32) {
         let Some(round) = &mut self.round else {
             debug_assert!(false, "only queue pairs that take turns are moved");
             return;
@@ -54,7 +52,7 @@ impl ClassQueue {
         round.remove_ready(qp);
         round.set_due(qp, due);
         if due != Picos::NEVER {
-            self.push(due, qp);
+            self.push(due, order, qp);
         }
         self.remove_obsolete();
     }
@@ -62,7 +60,7 @@ impl ClassQueue {
     /// Removes the obsolete entries at the front of the heap: their departure time has changed since.
     fn remove_obsolete(&mut self) {
         let Some(round) = &self.round else { return };
-        while let Some(Reverse((due, _, qp))) = self.waiting.peek()
+        while let Some((due, _, qp)) = self.waiting.peek()
             && round.due_time(*qp as u32) != *due
         {
             self.waiting.pop();
@@ -95,7 +93,7 @@ impl ClassQueue {
 
     /// Takes the queue pair with the earliest departure time.
     fn pop_earliest(&mut self, now: Picos) -> Option<u32> {
-        let &Reverse((due, _, qp)) = self.waiting.peek()?;
+        let &(due, _, qp) = self.waiting.peek()?;
         if due > now {
             return None;
         }
@@ -109,10 +107,7 @@ impl ClassQueue {
         if let Some((at, _)) = self.unpaced.front() {
             return *at;
         }
-        let due = self
-            .waiting
-            .peek()
-            .map_or(Picos::NEVER, |Reverse((due, ..))| *due);
+        let due = self.waiting.peek().map_or(Picos::NEVER, |(due, ..)| *due);
         match &self.round {
             None => due,
             Some(round) => round.next_poll(due),
@@ -124,13 +119,18 @@ impl ClassQueue {
 /// because they are read far more often than they change. A read from the eight queues would need
 /// sixteen cache lines.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct ClassQueues {
-    queues: [ClassQueue; CLASS_COUNT],
-    earliest: [Picos; CLASS_COUNT],
     /// Classes with a packet to send, now or later. Bit *n* is class *n*.
     waiting: u8,
     /// Classes that use round robin and have had queue pairs with data. Bit *n* is class *n*.
     round_robin_classes: u8,
+    /// The class whose queue changed last.
+    latest_class: u8,
+    /// Number of queue pairs that were queued so far, in all classes.
+    order: u64,
+    earliest: [Picos; CLASS_COUNT],
+    queues: [ClassQueue; CLASS_COUNT],
 }
 
 impl Default for ClassQueues {
@@ -140,6 +140,8 @@ impl Default for ClassQueues {
             earliest: [Picos::NEVER; CLASS_COUNT],
             waiting: 0,
             round_robin_classes: 0,
+            latest_class: 0,
+            order: 0,
         }
     }
 }
@@ -157,6 +159,14 @@ impl ClassQueues {
         self.waiting
     }
 
+    /// Fetches the queue of the class that changed last, without waiting for it. A queue pair normally uses one class.
+    #[inline]
+    pub(super) fn prefetch_latest_class(&self) {
+        let queue = &self.queues[usize::from(self.latest_class) % CLASS_COUNT];
+        prefetch(queue);
+        prefetch(&queue.waiting);
+    }
+
     #[inline]
     pub(super) fn push_unpaced(&mut self, class: u8, now: Picos, unpaced: UnpacedPacket) {
         self.update_class(class, |queue| queue.push_unpaced(now, unpaced));
@@ -172,7 +182,8 @@ impl ClassQueues {
 
     #[inline]
     pub(super) fn push(&mut self, class: u8, due: Picos, qp: u32) {
-        self.update_class(class, |queue| queue.push(due, qp));
+        let order = self.next_order();
+        self.update_class(class, |queue| queue.push(due, order, qp));
     }
 
     #[inline]
@@ -182,7 +193,14 @@ impl ClassQueues {
 
     /// Calls [`ClassQueue::move_departure`] of a class.
     pub(super) fn move_departure(&mut self, class: u8, due: Picos, qp: u32) {
-        self.update_class(class, |queue| queue.move_departure(due, qp));
+        let order = self.next_order();
+        self.update_class(class, |queue| queue.move_departure(due, order, qp));
+    }
+
+    #[inline]
+    fn next_order(&mut self) -> u64 {
+        self.order += 1;
+        self.order
     }
 
     /// Sets the time at which a queue pair may send its next packet according to its rate. [`Picos::NEVER`]
@@ -249,6 +267,7 @@ impl ClassQueues {
     #[inline]
     fn update_class<R>(&mut self, class: u8, change: impl FnOnce(&mut ClassQueue) -> R) -> R {
         let class = usize::from(class) % CLASS_COUNT;
+        self.latest_class = class as u8;
         let result = change(&mut self.queues[class]);
         let earliest = self.queues[class].earliest_departure();
         self.earliest[class] = earliest;
@@ -262,7 +281,7 @@ impl ClassQueues {
 /// Each acknowledgement moves a timeout to a later time, so acknowledgements need no heap operation.
 #[derive(Debug, Default)]
 pub(super) struct QpTimers {
-    heap: BinaryHeap<Reverse<(Picos, u32)>>,
+    heap: InlineHeap<(Picos, u32)>,
 }
 
 impl QpTimers {
@@ -272,19 +291,19 @@ impl QpTimers {
     pub(super) fn arm(&mut self, qp: u32, deadline: Picos, armed: &mut Picos) {
         if deadline < *armed {
             *armed = deadline;
-            self.heap.push(Reverse((deadline, qp)));
+            self.heap.push((deadline, qp));
         }
     }
 
     /// Returns the time of the first entry. Returns [`Picos::NEVER`] without entries.
     pub(super) fn next(&self) -> Picos {
-        self.heap.peek().map_or(Picos::NEVER, |Reverse((at, _))| *at)
+        self.heap.peek().map_or(Picos::NEVER, |(at, _)| *at)
     }
 
     /// Removes the next entry that is due and returns its time and its queue pair. If the queue pair stores a
     /// different time, the entry is obsolete, and the caller ignores it.
     pub(super) fn pop(&mut self, now: Picos) -> Option<(Picos, u32)> {
-        let &Reverse((at, qp)) = self.heap.peek()?;
+        let &(at, qp) = self.heap.peek()?;
         if at > now {
             return None;
         }
@@ -300,10 +319,10 @@ mod tests {
     #[test]
     fn queue_pairs_with_equal_times_leave_in_order() {
         let mut queue = ClassQueue::default();
-        for qp in [7, 3, 5] {
-            queue.push(Picos(10), qp);
+        for (order, qp) in [(0, 7), (1, 3), (2, 5)] {
+            queue.push(Picos(10), order, qp);
         }
-        queue.push(Picos(4), 9);
+        queue.push(Picos(4), 3, 9);
         assert_eq!(queue.earliest_departure(), Picos(4));
         assert_eq!(queue.pop(Picos(3)), None);
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(10))).collect();
@@ -316,13 +335,13 @@ mod tests {
         let mut queue = ClassQueue::default();
         queue.enable_round_robin();
         for (due, qp) in [(1, 4), (2, 2), (3, 9)] {
-            queue.push(Picos(due), qp);
+            queue.push(Picos(due), due, qp);
             queue.round.as_mut().unwrap().set_active(qp, true);
         }
         assert_eq!(queue.pop(Picos(0)), None);
         assert_eq!(queue.pop(Picos(2)), Some(4), "the one behind the first");
         assert_eq!(queue.earliest_departure(), Picos(2), "2 still waits");
-        queue.push(Picos(2), 4);
+        queue.push(Picos(2), 4, 4);
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(5))).collect();
         assert_eq!(order, [9, 2, 4]);
         assert_eq!(queue.earliest_departure(), Picos::NEVER);
@@ -333,14 +352,14 @@ mod tests {
         let mut queue = ClassQueue::default();
         queue.enable_round_robin();
         for (due, qp) in [(5, 1), (6, 2), (7, 3)] {
-            queue.push(Picos(due), qp);
+            queue.push(Picos(due), due, qp);
         }
-        queue.move_departure(Picos(9), 1);
-        queue.move_departure(Picos(2), 3);
+        queue.move_departure(Picos(9), 8, 1);
+        queue.move_departure(Picos(2), 9, 3);
         assert_eq!((queue.pop(Picos(5)), queue.pop(Picos(5))), (Some(3), None));
-        queue.move_departure(Picos::NEVER, 2);
+        queue.move_departure(Picos::NEVER, 10, 2);
         assert_eq!(queue.pop(Picos(8)), None);
-        queue.push(Picos(6), 2);
+        queue.push(Picos(6), 11, 2);
         assert_eq!((queue.pop(Picos(9)), queue.pop(Picos(9))), (Some(1), Some(2)));
         assert_eq!(queue.earliest_departure(), Picos::NEVER);
     }

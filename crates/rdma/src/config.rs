@@ -70,47 +70,39 @@ pub enum ReceiveQueue {
 
 /// Configuration of a queue pair. Of queue pair numbers and PSNs, only the lower 24 bits are used. If any
 /// further value is outside its range, the nearest limit of the range is used instead.
+///
+/// The fields that each packet uses come first, so that they share a cache line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C)]
 pub struct QpConfig {
     /// Number of this queue pair, 24 bits.
     pub number: u32,
     /// Number of the queue pair at the other end, 24 bits.
     pub peer: u32,
-    /// Transport service, the same at both ends. Default RC (reliable connection).
-    pub transport: Transport,
     /// Payload of a full packet in bytes (path MTU), [`MTU_MIN`] to [`MTU_MAX`]. InfiniBand defines 256, 512,
     /// 1024, 2048 and 4096 bytes. Simulators also use other values. Both ends must use the same value.
     /// Default 1024.
     pub mtu: u32,
-    /// Packet sequence number (PSN) of the first request of this queue pair, 24 bits. Default 0.
-    pub first_psn: u32,
-    /// Packet sequence number (PSN) of the first request of the peer, 24 bits. Default 0.
-    pub peer_first_psn: u32,
+    /// Length of a data packet without its payload in bytes, 0 to 65 536, for pacing. Default 62: Ethernet
+    /// 14, IPv4 20, UDP 8, BTH 12, ICRC 4 and FCS 4.
+    pub header_bytes: u32,
+    /// Number of packets for which the responder sends one acknowledgement, 1 or more. The last packet of a
+    /// message and packets with the AckReq bit are always acknowledged. Default 1.
+    pub ack_every: u32,
+    /// Transport service, the same at both ends. Default RC (reliable connection).
+    pub transport: Transport,
     /// Class (transmit queue) of the NIC for requests and READ responses, 0 to 7. Default 3.
     pub data_class: u8,
     /// Class (transmit queue) of the NIC for acknowledgements, 0 to 7. Default 3.
     pub ack_class: u8,
     /// Class (transmit queue) of the NIC for CNPs, 0 to 7. Default 6.
     pub cnp_class: u8,
-    /// Length of a data packet without its payload in bytes, 0 to 65 536, for pacing. Default 62: Ethernet
-    /// 14, IPv4 20, UDP 8, BTH 12, ICRC 4 and FCS 4.
-    pub header_bytes: u32,
-    /// Feedback that the responder sends for ECN marks. Default none.
-    pub feedback: CongestionFeedback,
-    /// Number of packets for which the responder sends one acknowledgement, 1 or more. The last packet of a
-    /// message and packets with the AckReq bit are always acknowledged. Default 1.
-    pub ack_every: u32,
     /// Loss recovery of an RC queue pair. Default go-back-N.
     pub recovery: Recovery,
-    /// Tolerated reordering time. The receiver stores packets after a gap and sends a NAK only if the gap
-    /// lasts longer. Set this field for packet spraying. Go-back-N and selective repeat use this field, and
-    /// go-back-zero ignores it. Default `None`: each gap counts as a loss.
-    #[serde(with = "xoff_units::serde_picos::option")]
-    pub out_of_order: Option<Picos>,
-    /// Size of the reorder window of the receiver in packets, 1 to 65 536. The sender has at most this
-    /// number of packets in flight. Used with selective repeat, and with go-back-N if `out_of_order` is set.
-    /// Default 1024.
-    pub reorder_window_packets: u32,
+    /// Computation of the interval between two packets. Default exact.
+    pub pacing: Pacing,
+    /// Largest number of outstanding READ requests, 1 or more (`max_rd_atomic` of the verbs API). Default 16.
+    pub reads_max: u8,
     /// Code of the local ACK timeout, 0 to 31. The timeout is 4.096 us times 2^code. The code 0 disables the
     /// timeout (IBTA 9.7.6.1.3). Default 14, which is 67 ms.
     pub ack_timeout: u8,
@@ -120,25 +112,36 @@ pub struct QpConfig {
     /// Number of retries without progress after RNR NAKs (receiver not ready). The queue pair then fails.
     /// [`RETRY_MAX`] or more means no limit. Default 7.
     pub rnr_retry: u8,
-    /// Code of the wait that this queue pair requests in RNR NAKs, 0 to 31
-    /// ([`rnr_timer_us`](xoff_wire::ext::rnr_timer_us)). Default 12, which is 640 us.
-    pub min_rnr_timer: u8,
-    /// Source of the receive entries for SENDs. Default: unlimited entries.
-    pub receive_queue: ReceiveQueue,
     /// Largest number of packets in flight, 1 or more, in addition to the window of congestion control.
     /// Default `None`: no limit.
     pub window_packets: Option<u32>,
     /// Largest number of payload bytes in flight, 1 or more, in addition to the window of congestion control.
     /// Default `None`: no limit.
     pub window_bytes: Option<u64>,
-    /// Largest number of outstanding READ requests, 1 or more (`max_rd_atomic` of the verbs API). Default 16.
-    pub reads_max: u8,
     /// Highest rate in bits per second, 1 or more, in addition to the rate of congestion control. Each packet
     /// counts with its payload, `header_bytes` and telemetry, without preamble and interframe gap. Default
     /// `None`: no limit.
     pub rate_bps_max: Option<u64>,
-    /// Computation of the interval between two packets. Default exact.
-    pub pacing: Pacing,
+    /// Size of the reorder window of the receiver in packets, 1 to 65 536. The sender has at most this
+    /// number of packets in flight. Used with selective repeat, and with go-back-N if `out_of_order` is set.
+    /// Default 1024.
+    pub reorder_window_packets: u32,
+    /// Tolerated reordering time. The receiver stores packets after a gap and sends a NAK only if the gap
+    /// lasts longer. Set this field for packet spraying. Go-back-N and selective repeat use this field, and
+    /// go-back-zero ignores it. Default `None`: each gap counts as a loss.
+    #[serde(with = "xoff_units::serde_picos::option")]
+    pub out_of_order: Option<Picos>,
+    /// Packet sequence number (PSN) of the first request of this queue pair, 24 bits. Default 0.
+    pub first_psn: u32,
+    /// Packet sequence number (PSN) of the first request of the peer, 24 bits. Default 0.
+    pub peer_first_psn: u32,
+    /// Feedback that the responder sends for ECN marks. Default none.
+    pub feedback: CongestionFeedback,
+    /// Code of the wait that this queue pair requests in RNR NAKs, 0 to 31
+    /// ([`rnr_timer_us`](xoff_wire::ext::rnr_timer_us)). Default 12, which is 640 us.
+    pub min_rnr_timer: u8,
+    /// Source of the receive entries for SENDs. Default: unlimited entries.
+    pub receive_queue: ReceiveQueue,
 }
 
 impl QpConfig {

@@ -4,6 +4,7 @@
 /// Counters of one queue pair, or the sums over all queue pairs of an endpoint. Byte counters count
 /// payload only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Counters {
     /// Number of sent packets, including acknowledgements and CNPs.
     pub tx_packets: u64,
@@ -15,6 +16,8 @@ pub struct Counters {
     pub rx_bytes: u64,
     /// Number of received data packets (SEND, WRITE and READ responses), including retransmissions.
     pub rx_data_packets: u64,
+    /// Number of WRITE messages of which the first packet has arrived.
+    pub rx_write_requests: u64,
     /// Number of data packets and READ requests that the requester sent again. Repeated READ responses are
     /// not included.
     pub retransmitted_packets: u64,
@@ -32,8 +35,6 @@ pub struct Counters {
     pub local_ack_timeout_err: u64,
     /// Number of implied NAKs: a later packet showed that a READ response is missing.
     pub implied_nak_seq_err: u64,
-    /// Number of WRITE messages of which the first packet has arrived.
-    pub rx_write_requests: u64,
     /// Number of accepted READ requests, including repeated requests.
     pub rx_read_requests: u64,
     /// Number of received CNPs that were passed to congestion control.

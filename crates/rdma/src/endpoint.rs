@@ -1,7 +1,7 @@
 //! The RDMA endpoint: all queue pairs of one host.
 
 use hashbrown::HashTable;
-use xoff_units::Picos;
+use xoff_units::{Picos, prefetch};
 use xoff_wire::bth::MASK_24;
 
 use super::class_queues::CLASS_COUNT;
@@ -30,11 +30,37 @@ const SPARE_TELEMETRY_MAX: usize = 1024;
 /// Calls with an argument `now` get the current model time, which must never decrease. Departure times and
 /// deadline can change with every such call, so the host reads them again after each of these calls.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct Endpoint {
     queue_pairs: Vec<QueuePair>,
-    by_number: HashTable<u32>,
+    /// Queue pairs that have received packets, each at the place that follows from its number. Most hosts receive
+    /// packets for few queue pairs, and find them here without a look-up in the table.
+    recent: [RecentQueuePair; RECENT_QUEUE_PAIRS],
     shared: EndpointState,
+    by_number: HashTable<u32>,
     unknown_qp: u64,
+}
+
+/// Largest number of queue pairs that are fetched before it is known which of them an event needs.
+const PREFETCHED_QUEUE_PAIRS_MAX: usize = 2;
+/// Number of queue pairs that an endpoint finds by number without a look-up in its table.
+const RECENT_QUEUE_PAIRS: usize = 4;
+
+/// A queue pair that has received a packet.
+#[derive(Clone, Copy, Debug)]
+struct RecentQueuePair {
+    number: u32,
+    index: u32,
+}
+
+impl Default for RecentQueuePair {
+    fn default() -> RecentQueuePair {
+        // No queue pair has this number, because numbers have 24 bits.
+        RecentQueuePair {
+            number: u32::MAX,
+            index: 0,
+        }
+    }
 }
 
 /// Hashes a queue pair number by multiplication with the golden ratio. The hash is equal on every machine.
@@ -71,6 +97,7 @@ impl Endpoint {
                 });
             }
         }
+        self.recent = Default::default();
         self.shared.reordering_qps += u32::from(config.reorders());
         let mut queue_pair = QueuePair::new(QpIndex(index), config, congestion);
         queue_pair.updates_departure |= self.shared.classes.uses_round_robin();
@@ -149,17 +176,49 @@ impl Endpoint {
     #[inline]
     pub fn receive(&mut self, now: Picos, packet: &Packet, arrival: ArrivalInfo<'_>) -> bool {
         let number = packet.dst_qp & MASK_24;
-        let queue_pairs = &self.queue_pairs;
-        let found = self.by_number.find(hash_qp_number(number), |index| {
-            queue_pairs
-                .get(*index as usize)
-                .is_some_and(|qp| qp.config.number == number)
-        });
-        let Some(queue_pair) = found.and_then(|index| self.queue_pairs.get_mut(*index as usize)) else {
+        let recent = self.recent[number as usize % RECENT_QUEUE_PAIRS];
+        let index = match recent.number == number {
+            true => Some(recent.index),
+            false => self.find_queue_pair(number),
+        };
+        let Some(queue_pair) = index.and_then(|index| self.queue_pairs.get_mut(index as usize)) else {
             return false;
         };
         queue_pair.receive(now, &mut self.shared, packet, &arrival);
         true
+    }
+
+    /// Looks up the index of a queue pair in the table, for this packet and the next ones.
+    #[inline(never)]
+    fn find_queue_pair(&mut self, number: u32) -> Option<u32> {
+        let queue_pairs = &self.queue_pairs;
+        let has_number = |index: &u32| {
+            let queue_pair = queue_pairs.get(*index as usize);
+            queue_pair.is_some_and(|queue_pair| queue_pair.config.number == number)
+        };
+        let index = *self.by_number.find(hash_qp_number(number), has_number)?;
+        self.recent[number as usize % RECENT_QUEUE_PAIRS] = RecentQueuePair { number, index };
+        Some(index)
+    }
+
+    /// Fetches the memory that nearly every call uses, without waiting for it. See
+    /// [`prefetch_queue_pairs`](Endpoint::prefetch_queue_pairs).
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(&self.queue_pairs);
+        prefetch(&self.shared);
+        prefetch(&self.shared.completions);
+        prefetch(self.shared.classes.earliest_departures());
+    }
+
+    /// Fetches the memory of the queue pairs, without waiting for it, if the endpoint has few of them. Reads the memory
+    /// that [`prefetch`](Endpoint::prefetch) has fetched.
+    #[inline]
+    pub fn prefetch_queue_pairs(&self) {
+        if self.queue_pairs.len() <= PREFETCHED_QUEUE_PAIRS_MAX {
+            self.queue_pairs.iter().for_each(QueuePair::prefetch);
+        }
+        self.shared.classes.prefetch_latest_class();
     }
 
     /// Counts a packet for a queue pair that does not exist in [`Counters::rx_unknown_qp`].
@@ -240,7 +299,7 @@ impl Endpoint {
     /// Removes and returns the completions since the previous call, oldest first. If the caller drops the
     /// iterator early, the remaining completions are discarded.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
-        self.shared.completions.drain(..)
+        self.shared.completions.drain()
     }
 
     /// Returns whether [`completions`](Endpoint::completions) would return a completion.

@@ -8,15 +8,16 @@ use xoff_units::Picos;
 /// [`QpConfig::reorders`](super::config::QpConfig::reorders) is true. Memory is allocated only after the
 /// first missing response.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct HeldResponses {
+    /// End of the tolerated reordering time of the oldest gap. [`Picos::NEVER`] without a tolerated gap.
+    pub(super) gap_deadline: Picos,
     /// Sequence number of the first element of `held`.
     first: u64,
     /// One element for each sequence number: true if the response has arrived.
     held: VecDeque<bool>,
     /// All requests before this sequence number are acknowledged, except READs.
     pub(super) acked_to: u64,
-    /// End of the tolerated reordering time of the oldest gap. [`Picos::NEVER`] without a tolerated gap.
-    pub(super) gap_deadline: Picos,
 }
 
 impl HeldResponses {

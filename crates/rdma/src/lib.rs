@@ -53,6 +53,7 @@ pub mod congestion;
 mod counters;
 mod endpoint;
 mod held_responses;
+mod inline_queue;
 mod messages;
 mod pacing;
 mod packet;

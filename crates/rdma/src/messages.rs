@@ -1,10 +1,9 @@
 //! Incomplete messages of a queue pair, and the header fields of their packets.
 
-use std::collections::VecDeque;
-
 use xoff_wire::{Deth, Opcode, Reth};
 
 use super::config::Transport;
+use super::inline_queue::InlineQueue;
 use super::packet::ExtensionHeader;
 use super::work::{Verb, WorkRequest};
 
@@ -116,8 +115,9 @@ impl Message {
 
 /// Incomplete messages in the order of posting.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct MessageQueue {
-    queue: VecDeque<Message>,
+    queue: InlineQueue<Message>,
     /// Sequence number of the first packet of the next message.
     end: u64,
     /// Payload bytes of all posted SEND and WRITE messages.

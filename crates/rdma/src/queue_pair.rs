@@ -1,6 +1,6 @@
 //! One queue pair: requester, responder, congestion control and pacing.
 
-use xoff_units::Picos;
+use xoff_units::{Picos, prefetch};
 use xoff_wire::{Opcode, Transport as Service};
 
 use super::config::{QpConfig, QpIndex, Transport};
@@ -14,34 +14,36 @@ use super::state::{EndpointState, QpContext};
 use super::telemetry::TelemetryFormat;
 use super::work::{ArrivalInfo, PostError, WorkRequest};
 
-/// State of one queue pair.
+/// State of one queue pair. A large fabric has thousands of queue pairs, and each packet finds another one outside the
+/// cache. The fields that nearly every packet uses are therefore neighbours, here and in the parts of a queue pair.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct QueuePair {
-    index: QpIndex,
     pub(super) config: QpConfig,
     congestion: Box<dyn CongestionControl>,
-    /// Format of the telemetry that data packets of this queue pair collect. `None`: they collect none.
-    telemetry: Option<TelemetryFormat>,
-    pub(super) counters: Counters,
-    requester: Requester,
-    responder: Responder,
-    pace: PacingInterval,
     /// Earliest departure time of the next data packet.
     due: Picos,
+    /// Time at which the timer of this queue pair fires. [`Picos::NEVER`] if no timer runs.
+    pub(super) armed: Picos,
+    pace: PacingInterval,
+    index: QpIndex,
     /// True if the queue pair is in the transmission queue of its data class.
     is_queued: bool,
     /// True if the departure time is computed again after every event. This is necessary if the endpoint uses
     /// round robin or the pacing of ns-3.
     pub(super) updates_departure: bool,
-    /// Number of acknowledged packets when the departure time was last computed.
-    acked_at_update: u64,
     /// True if a waiting READ response leaves before the next request packet. Requests and
     /// responses alternate.
     response_next: bool,
-    /// Time at which the timer of this queue pair fires. [`Picos::NEVER`] if no timer runs.
-    pub(super) armed: Picos,
     /// True if this queue pair is counted in [`EndpointState::completing_qps`].
     is_completing: bool,
+    pub(super) counters: Counters,
+    requester: Requester,
+    responder: Responder,
+    /// Format of the telemetry that data packets of this queue pair collect. `None`: they collect none.
+    telemetry: Option<TelemetryFormat>,
+    /// Number of acknowledged packets when the departure time was last computed.
+    acked_at_update: u64,
 }
 
 impl QueuePair {
@@ -79,6 +81,17 @@ impl QueuePair {
             shared,
         };
         (&mut self.requester, &mut self.responder, env)
+    }
+
+    /// Fetches the memory that nearly every packet uses, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(&self.config);
+        prefetch(&self.congestion);
+        prefetch(&self.counters);
+        self.requester.prefetch();
+        prefetch(&self.responder);
+        prefetch(&self.responder.gap_deadline);
     }
 
     pub(super) fn congestion(&self) -> &dyn CongestionControl {

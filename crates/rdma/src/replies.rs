@@ -52,6 +52,7 @@ struct PendingRead {
 /// State of the replies of one queue pair.
 #[derive(Debug, Default)]
 pub(super) struct ReplyQueue {
+    reads: VecDeque<PendingRead>,
     /// Number of executed requests, including READs. This is the message sequence number (MSN) of the AETH.
     pub(super) messages: u64,
     /// Number of packets since the last acknowledgement.
@@ -59,7 +60,6 @@ pub(super) struct ReplyQueue {
     /// True if at least one packet since the last acknowledgement had an ECN mark.
     marked: bool,
     last_cnp: Option<Picos>,
-    reads: VecDeque<PendingRead>,
     /// Reply that waits until the responses of an earlier READ are sent.
     deferred: Option<(Reply, Option<Box<Telemetry>>)>,
 }

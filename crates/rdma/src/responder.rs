@@ -34,28 +34,29 @@ enum RequestError {
 
 /// State of the responder.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Responder {
-    numbering: PsnNumbering,
     /// Sequence number of the oldest missing request.
     pub(super) expected: u64,
-    partial: Option<PartialMessage>,
+    /// Time at which a tolerated gap is reported with a NAK. [`Picos::NEVER`] if no gap is tolerated now.
+    pub(super) gap_deadline: Picos,
+    pub(super) replies: ReplyQueue,
     /// Number of complete SEND and WRITE messages.
     received: u64,
+    partial: Option<PartialMessage>,
     /// Number of free receive entries.
     pub(super) receive_entries: u64,
-    /// Start of the current interval of [`ReceiveQueue::Reposted`].
-    reposting_since: Picos,
+    numbering: PsnNumbering,
     /// True if a NAK for the gap at `expected` has been sent. The responder then sends no further NAK until
     /// the gap is filled.
     has_sent_nak: bool,
     pub(super) failed: bool,
+    /// Start of the current interval of [`ReceiveQueue::Reposted`].
+    reposting_since: Picos,
     window: ReorderWindow,
     /// Used with a reorder window. The responder has sent NAKs for all missing packets before this
     /// sequence number.
     reported_before: u64,
-    /// Time at which a tolerated gap is reported with a NAK. [`Picos::NEVER`] if no gap is tolerated now.
-    pub(super) gap_deadline: Picos,
-    pub(super) replies: ReplyQueue,
 }
 
 impl Responder {

@@ -1,23 +1,29 @@
 //! State that all queue pairs of an endpoint share.
 
-use std::collections::VecDeque;
-
 use xoff_units::Picos;
 
 use super::class_queues::{ClassQueues, QpTimers};
 use super::config::{QpConfig, QpIndex};
 use super::congestion::CongestionControl;
 use super::counters::Counters;
+use super::inline_queue::InlineQueue;
 use super::telemetry::Telemetry;
 use super::unpaced::UnpacedPacket;
 use super::work::{Completion, CompletionKind};
 
 /// Queues, timers and completions of an endpoint.
+///
+/// The fields that nearly every packet uses come first.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct EndpointState {
-    pub(super) classes: ClassQueues,
+    /// Number of queue pairs for which [`super::Endpoint::completes_no_message_before`] must return `false`.
+    pub(super) completing_qps: u32,
+    /// Number of queue pairs whose receiver stores packets behind a gap.
+    pub(super) reordering_qps: u32,
     pub(super) timers: QpTimers,
-    pub(super) completions: VecDeque<Completion>,
+    pub(super) completions: InlineQueue<Completion>,
+    pub(super) classes: ClassQueues,
     // The telemetry is boxed, because acknowledgements carry it in a box.
     #[allow(clippy::vec_box)]
     pub(super) spare: Vec<Box<Telemetry>>,
@@ -26,10 +32,6 @@ pub(super) struct EndpointState {
     pub(super) timeouts: u64,
     /// Number of packets that all queue pairs have retransmitted.
     pub(super) retransmitted_packets: u64,
-    /// Number of queue pairs for which [`super::Endpoint::completes_no_message_before`] must return `false`.
-    pub(super) completing_qps: u32,
-    /// Number of queue pairs whose receiver stores packets behind a gap.
-    pub(super) reordering_qps: u32,
 }
 
 impl EndpointState {

@@ -3,6 +3,7 @@
 //! [`Picos`] is a point or a span of model time. [`LinkTiming`] converts frame lengths and pause quanta to
 //! time. Two functions measure how evenly a load is distributed: [`jain_index`] and [`max_mean_ratio`].
 //! [`count_noun`] formats a number of things for people. [`nearest_name`] finds the name that a misspelt word means.
+//! [`prefetch`] fetches memory before it is read.
 //!
 //! # Examples
 //!
@@ -23,6 +24,7 @@
 
 mod balance;
 mod count;
+mod prefetch;
 #[cfg(feature = "serde")]
 pub mod serde_picos;
 mod similar_names;
@@ -30,5 +32,6 @@ mod time;
 
 pub use balance::{jain_index, max_mean_ratio};
 pub use count::{count_noun, group_thousands};
+pub use prefetch::prefetch;
 pub use similar_names::{list_names, nearest_name, suggest};
 pub use time::{LinkTiming, Picos, nanos_as_in_ns3};

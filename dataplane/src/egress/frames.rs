@@ -3,8 +3,8 @@
 
 use crate::frame::FrameHandle;
 use crate::ids::{PgId, PortId};
-use crate::prefetch::prefetch;
 use xoff_units::Picos;
+use xoff_units::prefetch;
 use xoff_wire::parse::Payload;
 
 /// Index that marks the end of a list.

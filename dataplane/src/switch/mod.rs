@@ -17,6 +17,7 @@ mod neighbour_resolution;
 mod own_frames;
 mod pauses;
 mod port;
+mod prefetching;
 mod routing;
 mod timers;
 mod transmission;

@@ -15,7 +15,7 @@ use crate::mmu::BufferRefusal;
 use crate::outputs::{Deadline, DroppedFrame, Outputs};
 use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT};
 use crate::watchdog::PortMonitor;
-use xoff_units::Picos;
+use xoff_units::{Picos, prefetch};
 use xoff_wire::mac_control::{self, MacControl};
 use xoff_wire::parse::ParsedHeaders;
 
@@ -166,6 +166,30 @@ impl Port {
         };
         new.configure(port, config.mark_point);
         new
+    }
+
+    /// Fetches the memory that a received frame uses, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch_ingress(&self) {
+        prefetch(self);
+        prefetch(&self.ingress_binding);
+        prefetch(&self.classify);
+        prefetch(&self.counters.rx_packets);
+        prefetch(&self.counters.rx_class_packets[3]);
+        prefetch(&self.counters.pgs[3]);
+    }
+
+    /// Fetches the memory that the transmission of a frame uses, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch_egress(&self) {
+        prefetch(self);
+        prefetch(&self.ingress_binding);
+        prefetch(&self.fifos[3]);
+        prefetch(&self.scheduler);
+        prefetch(&self.counters.tx_packets);
+        prefetch(&self.counters.tx_class_packets[3]);
+        prefetch(&self.counters.queues[3]);
+        prefetch(&self.generator);
     }
 
     /// Applies a new configuration. Queues, timers, counters and the random generator are kept.

@@ -219,3 +219,25 @@ fn unknown_names_are_refused() {
         ),
     ]);
 }
+
+#[test]
+fn a_key_that_is_too_long_is_one_error() {
+    let fields: Vec<String> = (0..500).map(|n| format!("\"field{n}\": \"x\"")).collect();
+    let config = |key: &str| format!("{{\"XOFF_SWITCH\": {{\"{key}\": {{{}}}}}}}", fields.join(", "));
+    let errors = load_errors(&config(&"k".repeat(8_193)), &[]);
+    assert_eq!(
+        errors,
+        [format!(
+            "XOFF_SWITCH|{}...: the key has 8193 bytes, at most 8192 are possible; use a shorter name",
+            "k".repeat(40)
+        )]
+    );
+    // A list of ports may be long.
+    let ports: Vec<String> = (0..512).map(|n| format!("Ethernet{n}")).collect();
+    let list = format!("{{\"QUEUE\": {{\"{}|3\": {{}}}}}}", ports.join(","));
+    let errors = load_errors(&list, &[]);
+    assert!(
+        errors.iter().all(|error| !error.contains("the key has")),
+        "{errors:?}"
+    );
+}

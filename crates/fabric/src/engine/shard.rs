@@ -39,8 +39,8 @@ pub(super) struct SwitchNode {
 }
 
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct HostNode {
-    pub(super) host: Host,
     /// Index of the host in the plan.
     pub(super) number: u32,
     /// Index in [`Shard::directions`], or [`NO_LINK`](super::NO_LINK).
@@ -49,11 +49,12 @@ pub(super) struct HostNode {
     pub(super) armed: Picos,
     /// True while a frame occupies the link. Used only if events are ordered by insertion.
     pub(super) busy: bool,
+    /// True if the host is in [`Shard::completing_hosts`].
+    pub(super) is_completing: bool,
     /// Time of the earliest timer event. If events are ordered by insertion, timers and departures are
     /// separate events. In all other runs, this field is not used.
     pub(super) timer_armed: Picos,
-    /// True if the host is in [`Shard::completing_hosts`].
-    pub(super) is_completing: bool,
+    pub(super) host: Host,
     /// Counters at the last report to an observer.
     pub(super) reported_counts: HostEventCounts,
 }

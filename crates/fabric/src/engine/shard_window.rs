@@ -144,7 +144,11 @@ impl Shard {
         let mut result = PhaseResult::NOTHING;
         let due = std::mem::take(&mut self.due_partitions);
         let mut records = std::mem::take(&mut self.records);
-        for partition in &due[first..] {
+        let exceeds_caches = self.exceeds_caches();
+        for (position, partition) in due.iter().enumerate().skip(first) {
+            if exceeds_caches {
+                self.prefetch_partitions(&due[position..], window.limit);
+            }
             // After the end of the run, the window is shorter than when it was prepared.
             if !self.pending.keep_if_due(*partition, window.limit) {
                 continue;

@@ -93,7 +93,7 @@ impl Host {
         let for_us = inbound
             .prefix
             .first_chunk::<6>()
-            .is_some_and(|dst| *dst == self.config.mac || dst[0] & 1 != 0);
+            .is_some_and(|dst| *dst == self.mac || dst[0] & 1 != 0);
         if !for_us {
             self.receiver.totals.flooded_frames += 1;
             return false;

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::Picos;
 
-use super::{Host, SlowReceiveBuffer};
+use super::Host;
 use crate::config::{FlowRate, HostConfigError};
 use crate::receive_buffer::ClassTrust;
 
@@ -72,7 +72,7 @@ impl Host {
     /// Returns an error if [`HostConfig::check`](crate::HostConfig::check) rejects the configuration with the changes
     /// since the start of the host.
     pub fn reset(&mut self, now: Picos) -> Result<(), HostConfigError> {
-        let trust = self.receive_buffer.as_ref().map(SlowReceiveBuffer::class_trust);
+        let trust = self.receive_buffer.as_ref().map(|buffer| buffer.class_trust());
         *self = Host::new(&self.config)?;
         if let Some(trust) = trust {
             self.set_class_trust(trust);

@@ -56,7 +56,10 @@ impl Host {
                     )?
                 }
             };
-            let flows_at = self.queues[slot.class].earliest();
+            let flows_at = match self.flows.is_empty() {
+                true => Picos::NEVER,
+                false => self.queues[slot.class].earliest(),
+            };
             let of_queue_pair = match queue_pairs.at[slot.class] {
                 at if at > slot.start => false,
                 _ if flows_at > slot.start => true,

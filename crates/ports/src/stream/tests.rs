@@ -426,10 +426,7 @@ fn frames_to_a_missing_peer_are_counted() {
     let mut test = TestPort::new();
     let handle = test.store(&frame(1, 60));
     assert_eq!(test.transmit(&[handle, handle]), 2);
-    assert_eq!(
-        test.port.take_drops().by_reason,
-        [(DropReason::PortFlushed, 2)]
-    );
+    assert_eq!(test.port.take_drops().by_reason, [(DropReason::PortFlushed, 2)]);
 }
 
 #[test]
@@ -439,10 +436,7 @@ fn frames_to_a_peer_that_left_are_counted() {
     // The port has not read the end of the stream yet.
     let handle = test.store(&frame(1, 60));
     assert_eq!(test.transmit(&[handle, handle]), 2);
-    assert_eq!(
-        test.port.take_drops().by_reason,
-        [(DropReason::PortFlushed, 2)]
-    );
+    assert_eq!(test.port.take_drops().by_reason, [(DropReason::PortFlushed, 2)]);
 }
 
 #[test]

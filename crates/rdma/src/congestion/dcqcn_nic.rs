@@ -174,20 +174,21 @@ impl ParameterSet for DcqcnNicParameters {
 /// A marked acknowledgement counts as a notification, so the controller works with CNPs and with marks
 /// in acknowledgements.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct DcqcnNic {
-    parameters: DcqcnNicParameters,
-    bounds: RateBounds,
     rate_bps: u64,
-    target_bps: u64,
-    alpha: AlphaEstimator,
-    /// Time of the first rate check. [`Picos::NEVER`] before the first notification.
-    first_check: Picos,
     /// Next rate check after a notification. [`Picos::NEVER`] without a notification since the last check.
     check_due: Picos,
     increase_due: Picos,
+    target_bps: u64,
+    /// Time of the first rate check. [`Picos::NEVER`] before the first notification.
+    first_check: Picos,
     /// Number of increases since the last cut.
     stage: u64,
     notification_delay: Picos,
+    alpha: AlphaEstimator,
+    bounds: RateBounds,
+    parameters: DcqcnNicParameters,
 }
 
 impl DcqcnNic {

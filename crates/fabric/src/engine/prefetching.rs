@@ -1,0 +1,109 @@
+//! Fetches the memory of the next partitions of a window.
+//!
+//! A window of a large fabric has events of thousands of hosts and switches, with a few events for each of them. Their
+//! memory is in no cache, and each access would wait for it. The partitions of a window are known when it begins, so a
+//! shard fetches the memory of the next partitions while it processes the events of one partition. Each step reads only
+//! memory that the step before has fetched.
+
+use xoff_dataplane::{FrameHandle, PortId, TimerId, prefetch};
+
+use super::shard::{HostNode, Shard, is_arrival};
+use super::{HOST_FLAG, HOST_INDEX_MASK, SWITCH_FLAG, TIMER_BITS};
+use crate::event_queue::Event;
+use crate::plan::LinkEnd;
+
+/// Number of partitions between two steps.
+const STEP: usize = 2;
+/// Number of hosts and switches below which the caches hold all of them.
+const NODES_MIN: usize = 256;
+
+impl Shard {
+    /// Returns whether the shard is so large that fetching makes it faster.
+    pub(super) fn exceeds_caches(&self) -> bool {
+        self.hosts.len() + self.switches.len() >= NODES_MIN
+    }
+
+    /// Fetches memory for the partitions after the first one of `due`. `limit` is the key of the first event after the
+    /// window.
+    #[inline]
+    pub(super) fn prefetch_partitions(&self, due: &[u32], limit: u128) {
+        let partition = |steps: usize| due.get(steps * STEP).map(|partition| *partition as usize);
+        if let Some(partition) = partition(5) {
+            self.pending.prefetch(partition);
+        }
+        if let Some(partition) = partition(4) {
+            self.pending.prefetch_events(partition);
+            self.prefetch_node(partition);
+        }
+        if let Some(partition) = partition(3) {
+            let is_host_group = partition < self.partitions.host_group_count();
+            for event in self.events_before(partition, limit) {
+                self.prefetch_event(event, is_host_group);
+            }
+        }
+        if let Some(partition) = partition(2) {
+            self.events_before(partition, limit)
+                .for_each(|event| self.prefetch_place(event));
+        }
+        if let Some(partition) = partition(1) {
+            self.events_before(partition, limit)
+                .for_each(|event| self.prefetch_queue_pairs(event));
+        }
+    }
+
+    fn events_before(&self, partition: usize, limit: u128) -> impl Iterator<Item = Event> + '_ {
+        let events = self.pending.near_events(partition);
+        events.filter(move |event| event.key() < limit)
+    }
+
+    /// Fetches the beginning of a switch.
+    fn prefetch_node(&self, partition: usize) {
+        let switch = partition.checked_sub(self.partitions.host_group_count());
+        if let Some(node) = switch.and_then(|switch| self.switches.get(switch)) {
+            node.switch.prefetch();
+        }
+    }
+
+    /// Fetches the frame of an event and the number of its receiver.
+    fn prefetch_event(&self, event: Event, is_host_group: bool) {
+        if is_arrival(event) {
+            self.store.prefetch(FrameHandle(event.payload()), is_host_group);
+            prefetch(&self.receivers[event.rank() as usize]);
+        }
+    }
+
+    /// Fetches the host or the switch port of an event.
+    fn prefetch_place(&self, event: Event) {
+        let source = event.payload();
+        if source & SWITCH_FLAG != 0 {
+            let switch = ((source & !SWITCH_FLAG) >> TIMER_BITS) as usize;
+            let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
+            self.switches[switch].switch.prefetch_port_of_timer(timer);
+        } else if let Some(host) = self.host_of(event) {
+            prefetch(host);
+            host.host.prefetch();
+        } else if let LinkEnd::Switch { switch, port } = self.receivers[event.rank() as usize].to {
+            self.switches[switch as usize]
+                .switch
+                .prefetch_ingress_port(PortId(port));
+        }
+    }
+
+    fn prefetch_queue_pairs(&self, event: Event) {
+        if let Some(host) = self.host_of(event) {
+            host.host.prefetch_queue_pairs();
+        }
+    }
+
+    /// Returns the host of an event, or `None` if the event is of a switch.
+    fn host_of(&self, event: Event) -> Option<&HostNode> {
+        let source = event.payload();
+        if source & HOST_FLAG != 0 {
+            return self.hosts.get((source & HOST_INDEX_MASK) as usize);
+        }
+        match self.receivers.get(event.rank() as usize)?.to {
+            LinkEnd::Host(host) if is_arrival(event) => self.hosts.get(host as usize),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Fetches memory before it is used. A caller with many switches calls these methods some events before an event.
+
+use xoff_units::prefetch;
+
+use super::{Switch, timers};
+use crate::ids::{PortId, TimerId};
+
+impl Switch {
+    /// Fetches the memory that nearly every frame uses, without waiting for it.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(&self.ports);
+        prefetch(&self.mmu);
+        prefetch(&self.frames);
+        prefetch(&self.router);
+        prefetch(&self.balance);
+    }
+
+    /// Fetches the memory of a port that receives a frame, without waiting for it. Reads the memory that
+    /// [`Switch::prefetch`] has fetched.
+    #[inline]
+    pub fn prefetch_ingress_port(&self, port: PortId) {
+        if let Some(port) = self.ports.get(port.index()) {
+            port.prefetch_ingress();
+        }
+    }
+
+    /// Fetches the memory of a port whose timer expires, without waiting for it, as
+    /// [`Switch::prefetch_ingress_port`] does.
+    #[inline]
+    pub fn prefetch_port_of_timer(&self, timer: TimerId) {
+        if let Some(port) = timers::port_of_transmit_timer(timer).and_then(|port| self.ports.get(port)) {
+            port.prefetch_egress();
+        }
+    }
+}
