@@ -187,6 +187,9 @@ pub enum LinkError {
         /// The time until which the peer has granted.
         horizon_ps: u64,
     },
+    /// The peer, or another program, has changed the shared memory against the rules.
+    #[error("the shared memory cannot be used any more: {0}")]
+    SharedMemory(String),
     /// Nobody connects, or nobody listens.
     #[error("no peer appears within {0:?}")]
     NoPeer(Duration),

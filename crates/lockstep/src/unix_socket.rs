@@ -183,6 +183,7 @@ pub fn connect_shared_memory(path: &Path, wait: WaitOptions) -> Result<SocketTra
     let mut transport = connect_socket(path, wait)?;
     let deadline = Instant::now() + transport.wait.timeout;
     let memory = loop {
+        transport.wait.check_stop()?;
         match SharedMemory::open(&memory_path(path)) {
             Ok(memory) => break memory,
             // The other program creates the file after the socket.
@@ -251,7 +252,7 @@ impl SocketTransport {
         let decoder = &mut self.decoder;
         let mut read = || {
             let read = decoder.fill(|room| memory.read(room));
-            read.map_err(|error| system_error("the shared memory cannot be read", &error))
+            read.map_err(|error| LinkError::SharedMemory(error.to_string()))
         };
         let mut count = read()?;
         self.looks += 1;
@@ -339,6 +340,7 @@ impl Transport for SocketTransport {
                         _ => Err(LinkError::Closed),
                     };
                 }
+                Err(error) if self.uses_memory => return Err(LinkError::SharedMemory(error.to_string())),
                 Err(error) => return Err(system_error("the socket cannot be written", &error)),
             }
         }

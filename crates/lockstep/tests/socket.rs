@@ -210,6 +210,27 @@ fn messages_pass_through_shared_memory_until_the_peer_ends() {
     assert!(!ring.exists());
 }
 
+#[test]
+fn a_peer_that_shortens_the_shared_memory_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s");
+    let mut listener = SocketListener::bind(&path).expect("a socket");
+    let peer = std::thread::spawn({
+        let path = path.clone();
+        move || {
+            let transport = connect_shared_memory(&path, WaitOptions::default()).expect("a socket");
+            let mut peer = Connection::open(Box::new(transport), &hello("peer")).expect("a connection");
+            std::fs::write(path.with_extension("ring"), "").expect("an empty file");
+            peer.receive()
+        }
+    });
+    let transport = listener.accept(WaitOptions::default()).expect("a peer");
+    let mut own = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
+    let lost = LinkError::SharedMemory("another program has shortened the file".to_owned());
+    assert_eq!(own.receive(), Err(lost.clone()));
+    assert_eq!(peer.join().expect("a thread"), Err(lost));
+}
+
 fn any_request() -> impl Strategy<Value = HostRequest> {
     let frame = proptest::collection::vec(any::<u8>(), 8..2_000);
     prop_oneof![
