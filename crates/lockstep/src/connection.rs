@@ -1,5 +1,7 @@
 //! A connection to a peer: messages in the right order over a transport.
 
+use std::time::{Duration, Instant};
+
 use crate::error::LinkError;
 use crate::limits::{SHARED_MEMORY_FLAG, VERSION};
 use crate::link_state::LinkState;
@@ -32,6 +34,38 @@ pub trait Transport {
 
     /// Sends and receives all later messages through shared memory.
     fn use_shared_memory(&mut self) {}
+
+    /// Returns the longest time in which the messages of the peer may permit no progress. `None`: no limit.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Messages of the peer in a row that permit no progress.
+#[derive(Debug)]
+struct IdleMessages {
+    /// The last grant of the peer.
+    last_grant: Option<Grant>,
+    /// Time of the first of these messages.
+    since: Option<Instant>,
+}
+
+impl IdleMessages {
+    /// Notes a message. `is_current` is false for a message from before a reset, which is ignored. Returns the time
+    /// since the last message that permitted progress. A repeated grant permits none.
+    fn note(&mut self, message: &Message, is_current: bool) -> Duration {
+        let is_idle = match message {
+            Message::Grant(grant) if is_current => self.last_grant.replace(*grant) == Some(*grant),
+            _ => !is_current,
+        };
+        match is_idle {
+            true => self.since.get_or_insert_with(Instant::now).elapsed(),
+            false => {
+                self.since = None;
+                Duration::ZERO
+            }
+        }
+    }
 }
 
 /// A connection after its HELLO messages. Errors in the messages of the peer are reported to it by a BYE message.
@@ -39,6 +73,7 @@ pub struct Connection {
     transport: Box<dyn Transport>,
     state: LinkState,
     last_grant: Option<Grant>,
+    idle: IdleMessages,
     peer: Hello,
 }
 
@@ -84,6 +119,10 @@ impl Connection {
             transport,
             state: LinkState::default(),
             last_grant: None,
+            idle: IdleMessages {
+                last_grant: None,
+                since: None,
+            },
             peer,
         })
     }
@@ -127,32 +166,42 @@ impl Connection {
     /// Waits for a message of the peer. Grants change only [`Connection::state`] and are returned, too.
     ///
     /// # Errors
-    /// The peer has closed the connection, sends nothing for too long, or sends a wrong message.
+    /// The peer has closed the connection, sends a wrong message, or sends for too long nothing that permits progress.
     pub fn receive(&mut self) -> Result<Message, LinkError> {
         loop {
-            let received = self.transport.receive();
-            let checked = received.and_then(|message| match self.state.receive(&message) {
-                Ok(is_current) => Ok((message, is_current)),
-                Err(error) => Err(LinkError::Order(error)),
-            });
-            match checked {
+            match self.receive_any() {
                 Ok((Message::Bye { reason }, _)) if reason.is_empty() => {
                     return Err(LinkError::Done);
                 }
                 Ok((Message::Bye { reason }, _)) => return Err(LinkError::Bye(reason)),
                 Ok((message, true)) => return Ok(message),
                 Ok((_, false)) => {}
-                Err(LinkError::Silent { wait, .. }) => {
-                    let horizon_ps = self.state.horizon();
-                    let error = LinkError::Silent { wait, horizon_ps };
-                    report_error(self.transport.as_mut(), &error);
-                    return Err(error);
-                }
                 Err(error) => {
+                    let error = match error {
+                        LinkError::Silent { wait, .. } => LinkError::Silent {
+                            wait,
+                            horizon_ps: self.state.horizon(),
+                        },
+                        error => error,
+                    };
                     report_error(self.transport.as_mut(), &error);
                     return Err(error);
                 }
             }
+        }
+    }
+
+    /// Waits for any message of the peer, and checks it. Returns false with a message from before a reset.
+    fn receive_any(&mut self) -> Result<(Message, bool), LinkError> {
+        let message = self.transport.receive()?;
+        let is_current = self.state.receive(&message).map_err(LinkError::Order)?;
+        let idle = self.idle.note(&message, is_current);
+        match self.transport.timeout() {
+            Some(wait) if idle > wait => Err(LinkError::NoProgress {
+                wait,
+                horizon_ps: self.state.horizon(),
+            }),
+            _ => Ok((message, is_current)),
         }
     }
 

@@ -187,6 +187,17 @@ pub enum LinkError {
         /// The time until which the peer has granted.
         horizon_ps: u64,
     },
+    /// The peer sent only messages that permit no progress for too long.
+    #[error(
+        "the peer sends only messages that permit no progress for {wait:?}, such as the same grant again; its last \
+         grant ends at {horizon_ps} ps, and this program waits for more"
+    )]
+    NoProgress {
+        /// The time of the wait.
+        wait: Duration,
+        /// The time until which the peer has granted.
+        horizon_ps: u64,
+    },
     /// The peer, or another program, has changed the shared memory against the rules.
     #[error("the shared memory cannot be used any more: {0}")]
     SharedMemory(String),

@@ -28,12 +28,16 @@ const LOOKS_PER_CLOCK: u32 = 64;
 /// Number of waiting bytes above which messages are sent at once.
 const WRITE_BYTES: usize = 65_536;
 
+/// Largest number of received bytes that wait while the peer does not read. The order rules permit 4096 frames, which
+/// have at most 68 MB.
+const BACKLOG_BYTES_MAX: usize = 128 << 20;
+
 /// How a program waits for its peer.
 #[derive(Clone, Debug)]
 pub struct WaitOptions {
     /// Time for which the program polls without sleeping. A longer time is faster, and keeps a CPU busy.
     pub spin: Duration,
-    /// Longest time without a message of the peer, and until the peer connects.
+    /// Longest time without a message of the peer that permits progress, and until the peer connects.
     pub timeout: Duration,
     /// Becomes true when the user interrupts the program.
     pub stop: Arc<AtomicBool>,
@@ -323,7 +327,9 @@ impl Transport for SocketTransport {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     // A peer that also sends must not wait for this program.
-                    self.fill()?;
+                    if self.decoder.unread_bytes() < BACKLOG_BYTES_MAX {
+                        self.fill()?;
+                    }
                     self.wait.check_stop()?;
                     let wait = self.wait.timeout;
                     if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + wait) {
@@ -349,6 +355,8 @@ impl Transport for SocketTransport {
     }
 
     fn receive(&mut self) -> Result<Message, LinkError> {
+        // A peer that always sends must not keep the program from this check.
+        self.wait.check_stop()?;
         self.flush()?;
         if let Some(message) = self.decoder.next_message()? {
             return Ok(message);
@@ -386,5 +394,9 @@ impl Transport for SocketTransport {
 
     fn use_shared_memory(&mut self) {
         self.uses_memory = self.memory.is_some();
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.wait.timeout)
     }
 }

@@ -105,6 +105,44 @@ fn a_peer_that_ends_or_never_grants_is_an_error() {
     );
 }
 
+/// Sends bytes again and again until the other side closes the connection. Returns the error of the other side.
+fn meet_flood(bytes: &[u8], stops: bool) -> LinkError {
+    let (own, mut peer) = UnixStream::pair().expect("a pair");
+    let wait = short_wait();
+    let transport = SocketTransport::new(own, wait.clone()).expect("a transport");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut sent = peer.write_all(&encode(&[Message::Hello(hello("peer"))]));
+            while sent.is_ok() {
+                sent = peer.write_all(bytes);
+            }
+        });
+        let mut connection = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
+        wait.stop.store(stops, std::sync::atomic::Ordering::Relaxed);
+        loop {
+            if let Err(error) = connection.receive() {
+                break error;
+            }
+        }
+    })
+}
+
+#[test]
+fn a_peer_that_repeats_its_grant_for_ever_is_an_error() {
+    let wait = short_wait().timeout;
+    let bytes = encode(&vec![grant(7); 1_000]);
+    assert_eq!(
+        meet_flood(&bytes, false),
+        LinkError::NoProgress { wait, horizon_ps: 7 }
+    );
+}
+
+#[test]
+fn a_peer_that_always_sends_does_not_prevent_an_interruption() {
+    let bytes = encode(&vec![grant(7); 1_000]);
+    assert_eq!(meet_flood(&bytes, true), LinkError::Interrupted);
+}
+
 #[test]
 fn wrong_bytes_are_an_error() {
     let mut long = encode(&[grant(1)]);
