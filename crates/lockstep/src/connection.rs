@@ -41,39 +41,13 @@ pub trait Transport {
     }
 }
 
-/// Messages of the peer in a row that permit no progress.
-#[derive(Debug)]
-struct IdleMessages {
-    /// The last grant of the peer.
-    last_grant: Option<Grant>,
-    /// Time of the first of these messages.
-    since: Option<Instant>,
-}
-
-impl IdleMessages {
-    /// Notes a message. `is_current` is false for a message from before a reset, which is ignored. Returns the time
-    /// since the last message that permitted progress. A repeated grant permits none.
-    fn note(&mut self, message: &Message, is_current: bool) -> Duration {
-        let is_idle = match message {
-            Message::Grant(grant) if is_current => self.last_grant.replace(*grant) == Some(*grant),
-            _ => !is_current,
-        };
-        match is_idle {
-            true => self.since.get_or_insert_with(Instant::now).elapsed(),
-            false => {
-                self.since = None;
-                Duration::ZERO
-            }
-        }
-    }
-}
-
 /// A connection after its HELLO messages. Errors in the messages of the peer are reported to it by a BYE message.
 pub struct Connection {
     transport: Box<dyn Transport>,
     state: LinkState,
     last_grant: Option<Grant>,
-    idle: IdleMessages,
+    /// Time of the first message of the peer after the last one that permitted progress.
+    idle_since: Option<Instant>,
     peer: Hello,
 }
 
@@ -119,10 +93,7 @@ impl Connection {
             transport,
             state: LinkState::default(),
             last_grant: None,
-            idle: IdleMessages {
-                last_grant: None,
-                since: None,
-            },
+            idle_since: None,
             peer,
         })
     }
@@ -194,13 +165,17 @@ impl Connection {
     /// Waits for any message of the peer, and checks it. Returns false with a message from before a reset.
     fn receive_any(&mut self) -> Result<(Message, bool), LinkError> {
         let message = self.transport.receive()?;
+        let horizon_ps = self.state.horizon();
         let is_current = self.state.receive(&message).map_err(LinkError::Order)?;
-        let idle = self.idle.note(&message, is_current);
+        let has_answer = !matches!(message, Message::Grant(_) | Message::Frame(_));
+        // A grant permits progress by a later horizon. The time of a frame can be after each grant.
+        if has_answer || self.state.horizon() > horizon_ps {
+            self.idle_since = None;
+            return Ok((message, is_current));
+        }
+        let idle = self.idle_since.get_or_insert_with(Instant::now).elapsed();
         match self.transport.timeout() {
-            Some(wait) if idle > wait => Err(LinkError::NoProgress {
-                wait,
-                horizon_ps: self.state.horizon(),
-            }),
+            Some(wait) if idle > wait => Err(LinkError::NoProgress { wait, horizon_ps }),
             _ => Ok((message, is_current)),
         }
     }

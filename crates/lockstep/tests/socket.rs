@@ -105,8 +105,9 @@ fn a_peer_that_ends_or_never_grants_is_an_error() {
     );
 }
 
-/// Sends bytes again and again until the other side closes the connection. Returns the error of the other side.
-fn meet_flood(bytes: &[u8], stops: bool) -> LinkError {
+/// Sends messages until the other side closes the connection. `next` returns the next ones. Returns the error of the
+/// other side.
+fn meet_flood(mut next: impl FnMut() -> Vec<Message> + Send, stops: bool) -> LinkError {
     let (own, mut peer) = UnixStream::pair().expect("a pair");
     let wait = short_wait();
     let transport = SocketTransport::new(own, wait.clone()).expect("a transport");
@@ -114,7 +115,7 @@ fn meet_flood(bytes: &[u8], stops: bool) -> LinkError {
         scope.spawn(move || {
             let mut sent = peer.write_all(&encode(&[Message::Hello(hello("peer"))]));
             while sent.is_ok() {
-                sent = peer.write_all(bytes);
+                sent = peer.write_all(&encode(&next()));
             }
         });
         let mut connection = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
@@ -130,17 +131,31 @@ fn meet_flood(bytes: &[u8], stops: bool) -> LinkError {
 #[test]
 fn a_peer_that_repeats_its_grant_for_ever_is_an_error() {
     let wait = short_wait().timeout;
-    let bytes = encode(&vec![grant(7); 1_000]);
-    assert_eq!(
-        meet_flood(&bytes, false),
-        LinkError::NoProgress { wait, horizon_ps: 7 }
-    );
+    let error = meet_flood(|| vec![grant(7); 1_000], false);
+    assert_eq!(error, LinkError::NoProgress { wait, horizon_ps: 7 });
+}
+
+#[test]
+fn a_peer_that_sends_frames_without_granting_is_an_error() {
+    let wait = short_wait().timeout;
+    let mut time_ps = 0;
+    let frames = move || {
+        time_ps += 1_000;
+        let frame = Frame {
+            first_bit_ps: time_ps,
+            last_bit_ps: time_ps + 800,
+            has_error: false,
+            bytes: vec![0; 100],
+        };
+        vec![Message::Frame(frame)]
+    };
+    let error = meet_flood(frames, false);
+    assert_eq!(error, LinkError::NoProgress { wait, horizon_ps: 0 });
 }
 
 #[test]
 fn a_peer_that_always_sends_does_not_prevent_an_interruption() {
-    let bytes = encode(&vec![grant(7); 1_000]);
-    assert_eq!(meet_flood(&bytes, true), LinkError::Interrupted);
+    assert_eq!(meet_flood(|| vec![grant(7); 1_000], true), LinkError::Interrupted);
 }
 
 #[test]
