@@ -83,6 +83,9 @@ pub struct SocketListener {
 impl SocketListener {
     /// Creates the socket. A file of a program that has ended is replaced.
     ///
+    /// The first shared memory of a process changes the action of SIGBUS for the process: an access to a file that
+    /// another program has shortened becomes an error of the connection. Any other SIGBUS has its previous action.
+    ///
     /// # Errors
     /// The file exists and is in use or no socket, or it cannot be created.
     pub fn bind(path: &Path) -> Result<SocketListener, LinkError> {
@@ -179,7 +182,8 @@ pub fn connect_socket(path: &Path, wait: WaitOptions) -> Result<SocketTransport,
     }
 }
 
-/// Connects to a socket as [`connect_socket`], and uses shared memory.
+/// Connects to a socket as [`connect_socket`], and uses shared memory. [`SocketListener::bind`] describes its effect on
+/// SIGBUS.
 ///
 /// # Errors
 /// As [`connect_socket`], and if the shared memory cannot be used.

@@ -112,6 +112,8 @@ fn meet_flood(mut next: impl FnMut() -> Vec<Message> + Send, stops: bool) -> Lin
     let wait = short_wait();
     let transport = SocketTransport::new(own, wait.clone()).expect("a transport");
     std::thread::scope(|scope| {
+        let mut reader = peer.try_clone().expect("the same socket");
+        scope.spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
         scope.spawn(move || {
             let mut sent = peer.write_all(&encode(&[Message::Hello(hello("peer"))]));
             while sent.is_ok() {
@@ -121,7 +123,8 @@ fn meet_flood(mut next: impl FnMut() -> Vec<Message> + Send, stops: bool) -> Lin
         let mut connection = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
         wait.stop.store(stops, std::sync::atomic::Ordering::Relaxed);
         loop {
-            if let Err(error) = connection.receive() {
+            // The grant counts the messages of the peer.
+            if let Err(error) = connection.receive().and_then(|_| connection.grant_until(0)) {
                 break error;
             }
         }
