@@ -258,7 +258,7 @@ fn a_port_without_a_link_is_an_error() -> Result<(), Failed> {
 fn a_silent_far_host_does_not_prevent_an_interruption() -> Result<(), Failed> {
     connect_devices()?;
     let mut child = conform_run("--port c0 --device plain:c1 --adapter")
-        .args(["exec:sleep 600 #", "A1"])
+        .args(["exec:exec sleep 600 #", "A1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
