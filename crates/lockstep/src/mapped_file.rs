@@ -175,9 +175,11 @@ mod tests {
             assert!(mapped.check().is_ok(), "no access yet");
             let mut bytes = [1; 3];
             // SAFETY: no other thread accesses the file.
-            match access {
-                "read" => unsafe { mapped.copy_out(LEN - 3, &mut bytes) },
-                _ => unsafe { mapped.copy_in(LEN - 3, &bytes) },
+            unsafe {
+                match access {
+                    "read" => mapped.copy_out(LEN - 3, &mut bytes),
+                    _ => mapped.copy_in(LEN - 3, &bytes),
+                }
             }
             assert!(mapped.check().is_err());
             assert_eq!(mapped.number(0).load(Ordering::Acquire), 0, "private memory");
