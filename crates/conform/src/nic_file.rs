@@ -78,8 +78,8 @@ impl NicFile {
         Ok(file)
     }
 
-    /// Checks that each deviation has a reason and names a check that can fail, and that no two deviations name the same
-    /// check.
+    /// Checks that each deviation has a reason and names a check that can fail, and that no two deviations name the
+    /// same check.
     fn check_deviations(&self) -> Result<(), Failure> {
         for (at, deviation) in self.xfail.iter().enumerate() {
             let id = &deviation.check;

@@ -137,7 +137,10 @@ proptest! {
     #[test]
     fn no_counts_of_the_peer_lead_outside_of_the_ring(
         start in any::<u64>(),
-        calls in proptest::collection::vec((any::<bool>(), -20_i64..20, any::<u64>(), any::<bool>(), 0..20_usize), 1..30),
+        calls in proptest::collection::vec(
+            (any::<bool>(), -20_i64..20, any::<u64>(), any::<bool>(), 0..20_usize),
+            1..30,
+        ),
     ) {
         let (memory, mut writer, mut reader) = ring_from(8, start);
         let mut bytes = [0; 20];
