@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::Read;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,14 @@ const TESTS: &[NamedTest] = &[
     (
         "a_run_without_a_far_host_names_the_commands",
         a_run_without_a_far_host_names_the_commands,
+    ),
+    (
+        "a_port_without_a_link_is_an_error",
+        a_port_without_a_link_is_an_error,
+    ),
+    (
+        "a_silent_far_host_does_not_prevent_an_interruption",
+        a_silent_far_host_does_not_prevent_an_interruption,
     ),
     (
         "an_interrupted_run_prints_the_checks_before",
@@ -228,6 +237,51 @@ fn wait_for_end(mut child: Child) -> Result<Output, Failed> {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(child.wait_with_output()?)
+}
+
+fn a_port_without_a_link_is_an_error() -> Result<(), Failed> {
+    connect_devices()?;
+    for (device, message) in [("c1", "the link of c0 is down"), ("c0", "the device c0 is down")] {
+        let status = Command::new("ip")
+            .args(["link", "set", device, "down"])
+            .status()?;
+        check(status.success(), || device.to_owned())?;
+        let output = conform_run("--port c0 --device model:c1 A1").output()?;
+        check_equal(output.status.code(), Some(3), message)?;
+        check(text(&output.stderr).contains(message), || text(&output.stderr))?;
+        check_equal(text(&output.stdout), String::new(), "no check is reported")?;
+    }
+    Ok(())
+}
+
+/// The far host reads no requests, so its pipe is full after a few of them.
+fn a_silent_far_host_does_not_prevent_an_interruption() -> Result<(), Failed> {
+    connect_devices()?;
+    let mut child = conform_run("--port c0 --device plain:c1 --adapter")
+        .args(["exec:exec sleep 600 #", "A1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // xoff prints these notes before it starts the program on the far host.
+    wait_for_line(&mut child, "offloads of the far end")?;
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT)?;
+    let output = wait_for_end(child)?;
+    check_equal(output.status.code(), Some(130), &text(&output.stderr))?;
+    check(!text(&output.stdout).contains("PASS"), || text(&output.stdout))
+}
+
+/// Waits until a process prints a line with `words` to standard error.
+fn wait_for_line(child: &mut Child, words: &str) -> Result<(), Failed> {
+    let stderr = child.stderr.as_mut().ok_or("no standard error")?;
+    let mut line = Vec::new();
+    for byte in stderr.bytes() {
+        match byte? {
+            b'\n' if text(&line).contains(words) => return Ok(()),
+            b'\n' => line.clear(),
+            byte => line.push(byte),
+        }
+    }
+    Err(format!("the process does not print {words}").into())
 }
 
 fn an_interrupted_run_prints_the_checks_before() -> Result<(), Failed> {

@@ -275,7 +275,11 @@ fn a_peer_that_breaks_the_rules_ends_the_run_with_the_reason() {
             false,
             "goes back in time: a grant of 1000 ps follows a grant of 2000 ps",
         ),
-        (grant(5, 9), false, "a grant counts 9 received messages"),
+        (
+            grant(5, 9),
+            false,
+            "sends a grant that counts 9 received messages",
+        ),
         (message(9, 0, [0; 3]), false, "no message has the kind 9"),
         (Vec::new(), true, "closed the connection without a BYE message"),
         (Vec::new(), false, "the peer sends nothing for 500ms"),

@@ -101,7 +101,9 @@ impl FarProcess {
         let mut errors = Vec::new();
         if let Some(stderr) = &mut self.child.stderr {
             let limit = 1 << 16;
-            // An error only shortens the message.
+            // Children of the program can keep the pipe open, so the read must not wait for its end. An error only
+            // shortens the message.
+            let _ = set_nonblocking(&*stderr);
             let _ = stderr.take(limit).read_to_end(&mut errors);
         }
         let errors = String::from_utf8_lossy(&errors);
@@ -139,5 +141,31 @@ impl FarProcess {
 impl Drop for FarProcess {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_program_is_described_while_its_children_run() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 60 >&- & echo no device, child $! >&2"]);
+        let mut process = FarProcess::start(command, "").expect("a shell");
+        let why = loop {
+            match process.receive_reply() {
+                Ok(_) => std::thread::sleep(Duration::from_millis(5)),
+                Err(why) => break why,
+            }
+        };
+        assert!(why.contains("has ended"), "{why}");
+        let (_, child) = why.rsplit_once("no device, child ").expect("the error output");
+        // A read to the end of the pipe would have waited for the end of the child.
+        let child = Pid::from_raw(child.trim().parse().expect("a process"));
+        assert!(kill(child, Signal::SIGKILL).is_ok(), "the child has ended");
     }
 }

@@ -8,7 +8,7 @@ use xoff_units::{LinkTiming, Picos};
 
 use crate::device::{Counters, Operation, Settings, Unsupported};
 use crate::device_port::InFlight;
-use crate::link_frame::Defect;
+use crate::link_frame::{Defect, LinkFrame};
 use crate::lockstep_frame::{from_wire_bytes, to_wire_bytes};
 use crate::lockstep_request::{to_counters, to_request, to_settings};
 use crate::medium::{Answer, Medium, MediumError};
@@ -19,6 +19,8 @@ use crate::timing::MediumTiming;
 
 /// Longest time of a request in virtual time.
 const REQUEST_MAX: Picos = Picos::from_millis(1_000);
+/// Largest memory of the frames that wait until the device grants their time, in bytes: about 20 ms at 400 Gb/s.
+const WAITING_BYTES_MAX: usize = 1 << 30;
 
 /// The device of a check after its reset.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct LockstepLink<'a> {
     port: StimulusPort,
     now: Picos,
     from_device: VecDeque<InFlight>,
+    /// Memory of `from_device` in bytes.
+    waiting_bytes: usize,
     /// The latest last bit of all frames.
     last_bit: Picos,
     last_sent: (u64, Picos),
@@ -46,6 +50,11 @@ pub(crate) struct LockstepLink<'a> {
     damaged_frames: u64,
     /// The reason why the connection does not work any more.
     failure: Option<LinkError>,
+}
+
+/// Returns the memory of a waiting frame in bytes.
+fn memory_bytes(frame: &LinkFrame) -> usize {
+    size_of::<InFlight>() + frame.bytes.len()
 }
 
 /// Converts a time of the connection. [`Picos::NEVER`] remains.
@@ -70,6 +79,7 @@ impl<'a> LockstepLink<'a> {
             frames,
             now: Picos::ZERO,
             from_device: VecDeque::new(),
+            waiting_bytes: 0,
             last_bit: Picos::ZERO,
             last_sent: (0, Picos::ZERO),
             reply: None,
@@ -106,6 +116,10 @@ impl<'a> LockstepLink<'a> {
                 let [start, end] = [frame.first_bit_ps, frame.last_bit_ps]
                     .map(|time_ps| since_epoch(time_ps, self.device.epoch));
                 let frame = from_wire_bytes(frame.bytes, frame.has_error);
+                self.waiting_bytes += memory_bytes(&frame);
+                if self.waiting_bytes > WAITING_BYTES_MAX {
+                    return Err(LinkError::Order(OrderError::UngrantedFrames(WAITING_BYTES_MAX)));
+                }
                 self.last_bit = self.last_bit.max(end);
                 self.from_device.push_back(InFlight { start, end, frame });
             }
@@ -150,6 +164,7 @@ impl<'a> LockstepLink<'a> {
     fn deliver(&mut self, observations: &mut Observations) -> u16 {
         let mut events = 0;
         while let Some(arrived) = self.from_device.pop_front_if(|frame| frame.end <= self.now) {
+            self.waiting_bytes -= memory_bytes(&arrived.frame);
             if arrived.frame.defect == Some(Defect::WrongFcs) {
                 self.damaged_frames += 1;
                 continue;

@@ -1,5 +1,7 @@
 //! Runs a selection of checks in lock step on a device in another program.
 
+use std::sync::atomic::Ordering;
+
 use xoff_lockstep::{BARE_MAC_FLAG, Connection, LinkError, Message, ReplyBody};
 use xoff_units::{Picos, count_noun};
 
@@ -164,6 +166,9 @@ impl<'a> LockstepRunner<'a> {
         steps: fn(Instrument) -> CheckFuture,
         mutant: Option<&Mutant>,
     ) -> Result<CheckEnd, PortRunError> {
+        if self.options.stop.load(Ordering::Relaxed) {
+            return Ok(CheckEnd::not_started(Stop::Interrupted));
+        }
         let device = match self.start_device(mutant) {
             Err(PortRunError::Interrupted) => return Ok(CheckEnd::not_started(Stop::Interrupted)),
             device => device?,

@@ -46,8 +46,8 @@ impl NicFile {
     /// Reads a NIC file.
     ///
     /// # Errors
-    /// The file cannot be read, is no valid NIC file, or names a check that does not exist, that is informational, or
-    /// that it names twice.
+    /// The file cannot be read, is no valid NIC file, has an entry without a reason, or names a check that does not
+    /// exist, that is informational, or that it names twice.
     pub fn read(path: &Path) -> Result<NicFile, Failure> {
         let location = path.display().to_string();
         let text = read_input_text(path, NIC_FILE_LIMIT).map_err(|error| {
@@ -78,7 +78,8 @@ impl NicFile {
         Ok(file)
     }
 
-    /// Checks that each deviation names a check that can fail, and that no two deviations name the same check.
+    /// Checks that each deviation has a reason and names a check that can fail, and that no two deviations name the
+    /// same check.
     fn check_deviations(&self) -> Result<(), Failure> {
         for (at, deviation) in self.xfail.iter().enumerate() {
             let id = &deviation.check;
@@ -89,6 +90,10 @@ impl NicFile {
                     suggest_check(id),
                 );
             };
+            if deviation.why.trim().is_empty() {
+                let fix = "write why the NIC fails the check".to_owned();
+                return problem(format!("the entry of the check {id} has no reason"), fix);
+            }
             if check.is_informational {
                 let fix = "remove the entry".to_owned();
                 return problem(format!("{id} is informational and cannot fail"), fix);

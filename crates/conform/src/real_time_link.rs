@@ -182,6 +182,10 @@ impl<'a> RealTimeLink<'a> {
             let reason = "there is no connection to the far host (--adapter none)";
             return Ok(Err(Unsupported(reason.to_owned())));
         }
+        // Further requests to a far host that does not answer would fill its pipe, and the run would wait for ever.
+        if self.access.is_interrupted() {
+            return Err(MediumError::Interrupted);
+        }
         self.access.send_request(request)?;
         let deadline = self.now + REPLY_MAX;
         self.awaits_reply = true;

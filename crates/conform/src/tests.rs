@@ -194,6 +194,11 @@ fn wrong_nic_files_are_refused_with_a_correction() {
         ),
         (entry("B9"), "B9 is informational", "remove"),
         (entry("A5") + "  - check: a5\n    why: w\n", "twice", "one entry"),
+        (
+            "nic: n\nxfail: [{check: A5, why: ' '}]\n".to_owned(),
+            "A5 has no reason",
+            "write why",
+        ),
         ("nic: n\nxfails: []\n".to_owned(), "not valid", "`xfail`"),
         (String::new(), "not valid", "docs/conform.md"),
     ] {

@@ -1,5 +1,7 @@
 //! A connection to a peer: messages in the right order over a transport.
 
+use std::time::{Duration, Instant};
+
 use crate::error::LinkError;
 use crate::limits::{SHARED_MEMORY_FLAG, VERSION};
 use crate::link_state::LinkState;
@@ -32,6 +34,11 @@ pub trait Transport {
 
     /// Sends and receives all later messages through shared memory.
     fn use_shared_memory(&mut self) {}
+
+    /// Returns the longest time in which the messages of the peer may permit no progress. `None`: no limit.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A connection after its HELLO messages. Errors in the messages of the peer are reported to it by a BYE message.
@@ -39,6 +46,8 @@ pub struct Connection {
     transport: Box<dyn Transport>,
     state: LinkState,
     last_grant: Option<Grant>,
+    /// Time of the first message of the peer after the last one that permitted progress.
+    idle_since: Option<Instant>,
     peer: Hello,
 }
 
@@ -84,6 +93,7 @@ impl Connection {
             transport,
             state: LinkState::default(),
             last_grant: None,
+            idle_since: None,
             peer,
         })
     }
@@ -127,32 +137,46 @@ impl Connection {
     /// Waits for a message of the peer. Grants change only [`Connection::state`] and are returned, too.
     ///
     /// # Errors
-    /// The peer has closed the connection, sends nothing for too long, or sends a wrong message.
+    /// The peer has closed the connection, sends a wrong message, or sends for too long nothing that permits progress.
     pub fn receive(&mut self) -> Result<Message, LinkError> {
         loop {
-            let received = self.transport.receive();
-            let checked = received.and_then(|message| match self.state.receive(&message) {
-                Ok(is_current) => Ok((message, is_current)),
-                Err(error) => Err(LinkError::Order(error)),
-            });
-            match checked {
+            match self.receive_any() {
                 Ok((Message::Bye { reason }, _)) if reason.is_empty() => {
                     return Err(LinkError::Done);
                 }
                 Ok((Message::Bye { reason }, _)) => return Err(LinkError::Bye(reason)),
                 Ok((message, true)) => return Ok(message),
                 Ok((_, false)) => {}
-                Err(LinkError::Silent { wait, .. }) => {
-                    let horizon_ps = self.state.horizon();
-                    let error = LinkError::Silent { wait, horizon_ps };
-                    report_error(self.transport.as_mut(), &error);
-                    return Err(error);
-                }
                 Err(error) => {
+                    let error = match error {
+                        LinkError::Silent { wait, .. } => LinkError::Silent {
+                            wait,
+                            horizon_ps: self.state.horizon(),
+                        },
+                        error => error,
+                    };
                     report_error(self.transport.as_mut(), &error);
                     return Err(error);
                 }
             }
+        }
+    }
+
+    /// Waits for any message of the peer, and checks it. Returns false with a message from before a reset.
+    fn receive_any(&mut self) -> Result<(Message, bool), LinkError> {
+        let message = self.transport.receive()?;
+        let horizon_ps = self.state.horizon();
+        let is_current = self.state.receive(&message).map_err(LinkError::Order)?;
+        let has_answer = !matches!(message, Message::Grant(_) | Message::Frame(_));
+        // A grant permits progress by a later horizon. The time of a frame can be after each grant.
+        if has_answer || self.state.horizon() > horizon_ps {
+            self.idle_since = None;
+            return Ok((message, is_current));
+        }
+        let idle = self.idle_since.get_or_insert_with(Instant::now).elapsed();
+        match self.transport.timeout() {
+            Some(wait) if idle > wait => Err(LinkError::NoProgress { wait, horizon_ps }),
+            _ => Ok((message, is_current)),
         }
     }
 

@@ -48,6 +48,11 @@ impl MessageDecoder {
         &mut self.bytes[self.end..]
     }
 
+    /// Returns the number of bytes that belong to no returned message.
+    pub fn unread_bytes(&self) -> usize {
+        self.end - self.start
+    }
+
     /// Returns whether the stream ends within a message.
     pub fn is_within_message(&self) -> bool {
         self.start < self.end

@@ -79,7 +79,7 @@ pub enum OrderError {
     },
     /// The last bit is not after the first bit.
     #[error(
-        "a frame has its first bit at {first_bit_ps} ps and its last bit at {last_bit_ps} ps, which is not later"
+        "sends a frame with its first bit at {first_bit_ps} ps and its last bit at {last_bit_ps} ps, which is not later"
     )]
     EmptyFrame {
         /// First bit.
@@ -88,7 +88,9 @@ pub enum OrderError {
         last_bit_ps: u64,
     },
     /// A frame starts before the frame before it has ended.
-    #[error("a frame starts at {first_bit_ps} ps, before the frame before it has ended at {previous_ps} ps")]
+    #[error(
+        "sends a frame that starts at {first_bit_ps} ps, before the frame before it has ended at {previous_ps} ps"
+    )]
     Overlap {
         /// First bit.
         first_bit_ps: u64,
@@ -104,7 +106,7 @@ pub enum OrderError {
         granted_ps: u64,
     },
     /// A grant counts more or fewer messages than were sent.
-    #[error("a grant counts {received} received messages, permitted are {least} to {most}")]
+    #[error("sends a grant that counts {received} received messages, permitted are {least} to {most}")]
     Count {
         /// The number of the grant.
         received: u64,
@@ -116,6 +118,9 @@ pub enum OrderError {
     /// Too many frames were sent without waiting for a grant.
     #[error("sends too many frames without waiting for a grant: {0}")]
     Flood(usize),
+    /// Too many bytes of frames wait for a grant.
+    #[error("sends frames without granting their time: the waiting frames have more than {0} bytes")]
+    UngrantedFrames(usize),
     /// A request or reset is before the time of the sender.
     #[error("goes back in time: a request at {time_ps} ps follows a grant of {granted_ps} ps")]
     RequestBeforeGrant {
@@ -125,7 +130,7 @@ pub enum OrderError {
         granted_ps: u64,
     },
     /// A reply has a wrong time.
-    #[error("a reply at {time_ps} ps answers a request at {request_ps} ps; it must be 0 to 10 s later")]
+    #[error("answers a request at {request_ps} ps by a reply at {time_ps} ps; it must be 0 to 10 s later")]
     ReplyTime {
         /// Time of the reply.
         time_ps: u64,
@@ -133,7 +138,7 @@ pub enum OrderError {
         request_ps: u64,
     },
     /// A message is not permitted here.
-    #[error("a {kind} message is not permitted here: {rule}")]
+    #[error("sends a {kind} message, which is not permitted here: {rule}")]
     NotPermitted {
         /// Kind of the message.
         kind: &'static str,
@@ -187,6 +192,20 @@ pub enum LinkError {
         /// The time until which the peer has granted.
         horizon_ps: u64,
     },
+    /// The peer sent only messages that permit no progress for too long.
+    #[error(
+        "the peer sends only messages that permit no progress for {wait:?}, such as the same grant again, or frames \
+         without a grant; its last grant ends at {horizon_ps} ps, and this program waits for more"
+    )]
+    NoProgress {
+        /// The time of the wait.
+        wait: Duration,
+        /// The time until which the peer has granted.
+        horizon_ps: u64,
+    },
+    /// The peer, or another program, has changed the shared memory against the rules.
+    #[error("the shared memory cannot be used any more: {0}")]
+    SharedMemory(String),
     /// Nobody connects, or nobody listens.
     #[error("no peer appears within {0:?}")]
     NoPeer(Duration),

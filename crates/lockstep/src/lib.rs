@@ -26,6 +26,10 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod bus_error;
+#[allow(unsafe_code)]
+mod byte_ring;
 mod connection;
 mod decoder;
 mod error;
@@ -33,6 +37,8 @@ mod fcs;
 mod header;
 mod limits;
 mod link_state;
+#[allow(unsafe_code)]
+mod mapped_file;
 mod message;
 mod promise;
 mod request;

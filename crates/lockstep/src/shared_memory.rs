@@ -1,17 +1,15 @@
 //! Bytes between two programs in shared memory: a file with a ring for each direction.
 //!
-//! Each ring has one program that writes and one that reads. The other program is not trusted: its positions are
-//! checked before they are used, and all bytes are copied before they are interpreted.
+//! docs/lockstep.md specifies the file. The other program is not trusted: [`crate::byte_ring`] checks its positions,
+//! [`crate::mapped_file`] reports a file that it shortens, and all bytes are copied before they are interpreted.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::num::NonZeroUsize;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use crate::byte_ring::{RingMemory, RingReader, RingWriter};
+use crate::mapped_file::MappedFile;
 
 /// First bytes of the file.
 const MAGIC: u64 = u64::from_le_bytes(*b"xoffring");
@@ -26,152 +24,107 @@ const WRITTEN_AT: [usize; 2] = [64, 192];
 /// Offsets of the number of read bytes of both rings.
 const READ_AT: [usize; 2] = [128, 256];
 
+/// The memory of a ring in a mapped file.
+#[derive(Debug)]
+struct MappedRing {
+    file: Arc<MappedFile>,
+    /// Number of the ring, 0 or 1.
+    number: usize,
+}
+
+impl MappedRing {
+    fn new(file: &Arc<MappedFile>, number: usize) -> MappedRing {
+        let file = Arc::clone(file);
+        MappedRing { file, number }
+    }
+
+    fn start(&self) -> usize {
+        HEADER_BYTES + self.number * RING_BYTES
+    }
+}
+
+impl RingMemory for MappedRing {
+    type Count = AtomicU64;
+
+    fn ring_bytes(&self) -> usize {
+        RING_BYTES
+    }
+
+    fn written(&self) -> &AtomicU64 {
+        self.file.number(WRITTEN_AT[self.number])
+    }
+
+    fn read(&self) -> &AtomicU64 {
+        self.file.number(READ_AT[self.number])
+    }
+
+    unsafe fn copy_in(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: the caller excludes other accesses of this part of the ring.
+        unsafe { self.file.copy_in(self.start() + at, bytes) }
+    }
+
+    unsafe fn copy_out(&self, at: usize, bytes: &mut [u8]) {
+        // SAFETY: the caller excludes writes to this part of the ring.
+        unsafe { self.file.copy_out(self.start() + at, bytes) }
+    }
+}
+
 /// A mapped file with two rings. The program that created the file writes to ring 0, and its peer writes to ring 1.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
-    start: NonNull<u8>,
-    /// The ring to which this program writes.
-    own_ring: usize,
-    /// Number of bytes that this program has written.
-    written: u64,
-    /// Number of bytes that this program has read.
-    read: u64,
-    /// Number of bytes that the peer has read, at the last look.
-    read_by_peer: u64,
+    file: Arc<MappedFile>,
+    writer: RingWriter<MappedRing>,
+    reader: RingReader<MappedRing>,
 }
-
-// SAFETY: the mapping belongs to this value alone, and no thread owns anything of it.
-unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
     /// Creates the file and maps it. A file with this name is an error.
     pub(crate) fn create(path: &Path) -> io::Result<SharedMemory> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
-        file.set_len(FILE_BYTES as u64)?;
-        let memory = SharedMemory::map(&file, 0)?;
-        memory.number(0).store(MAGIC.to_le(), Ordering::Release);
+        let memory = SharedMemory::new(MappedFile::create(path, FILE_BYTES)?, 0);
+        memory.file.number(0).store(MAGIC.to_le(), Ordering::Release);
         Ok(memory)
     }
 
     /// Maps the file of another program.
     pub(crate) fn open(path: &Path) -> io::Result<SharedMemory> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if file.metadata()?.len() != FILE_BYTES as u64 {
-            return Err(io::Error::other("the file has another length"));
-        }
-        let memory = SharedMemory::map(&file, 1)?;
-        match memory.number(0).load(Ordering::Acquire) == MAGIC.to_le() {
+        let memory = SharedMemory::new(MappedFile::open(path, FILE_BYTES)?, 1);
+        match memory.file.number(0).load(Ordering::Acquire) == MAGIC.to_le() {
             true => Ok(memory),
             false => Err(io::Error::other("the file does not contain `xoffring`")),
         }
     }
 
-    fn map(file: &File, own_ring: usize) -> io::Result<SharedMemory> {
-        let len = NonZeroUsize::new(FILE_BYTES).expect("the file is not empty");
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel selects replaces no other one. The file is at least as
-        // long as the mapping.
-        let start = unsafe { mmap(None, len, access, MapFlags::MAP_SHARED, file, 0)? };
-        Ok(SharedMemory {
-            start: start.cast(),
-            own_ring,
-            written: 0,
-            read: 0,
-            read_by_peer: 0,
-        })
-    }
-
-    /// Returns a number of the header.
-    fn number(&self, at: usize) -> &AtomicU64 {
-        assert!(at + 8 <= HEADER_BYTES && at.is_multiple_of(8));
-        // SAFETY: the offset is within the mapping and aligned, the mapping lives as long as `self`, and both programs
-        // access the number only by atomic operations.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }
-    }
-
-    /// Returns the address of a byte of a ring, and the number of bytes until the end of the ring.
-    fn place(&self, ring: usize, position: u64) -> (*mut u8, usize) {
-        assert!(ring < 2);
-        let at = (position % RING_BYTES as u64) as usize;
-        // SAFETY: the offset is within the mapping.
-        let address = unsafe { self.start.as_ptr().add(HEADER_BYTES + ring * RING_BYTES + at) };
-        (address, RING_BYTES - at)
-    }
-
-    /// Returns the number of unread bytes between two positions.
-    fn unread_bytes(written: u64, read: u64) -> io::Result<usize> {
-        match written.wrapping_sub(read) {
-            unread if unread <= RING_BYTES as u64 => Ok(unread as usize),
-            _ => Err(io::Error::other(
-                "the peer has written wrong positions to the shared memory",
-            )),
+    fn new(file: MappedFile, own_ring: usize) -> SharedMemory {
+        let file = Arc::new(file);
+        SharedMemory {
+            writer: RingWriter::new(MappedRing::new(&file, own_ring)),
+            reader: RingReader::new(MappedRing::new(&file, 1 - own_ring)),
+            file,
         }
     }
 
     /// Writes bytes, as many as fit. Returns their number.
+    ///
+    /// # Errors
+    /// The peer has written a wrong position, or another program has shortened the file.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let ring = self.own_ring;
-        let written = self.written;
-        let mut unread = SharedMemory::unread_bytes(written, self.read_by_peer)?;
-        // The position of the peer is read only if necessary: its cache line belongs to another CPU.
-        if bytes.len() > RING_BYTES - unread {
-            self.read_by_peer = u64::from_le(self.number(READ_AT[ring]).load(Ordering::Acquire));
-            unread = SharedMemory::unread_bytes(written, self.read_by_peer)?;
-        }
-        let count = bytes.len().min(RING_BYTES - unread);
-        let (address, until_end) = self.place(ring, written);
-        let (first, second) = bytes[..count].split_at(count.min(until_end));
-        // SAFETY: both parts are within the ring: the first one ends at its end or before, and the second one starts
-        // at its start and is shorter than the ring. Only this program writes to the ring, and the peer does not read
-        // these bytes before the position is stored. `bytes` is private memory.
-        unsafe {
-            std::ptr::copy_nonoverlapping(first.as_ptr(), address, first.len());
-            std::ptr::copy_nonoverlapping(second.as_ptr(), self.place(ring, 0).0, second.len());
-        }
-        self.written = written.wrapping_add(count as u64);
-        self.number(WRITTEN_AT[ring])
-            .store(self.written.to_le(), Ordering::Release);
-        Ok(count)
+        let written = self.writer.write(bytes);
+        self.file.check()?;
+        written
     }
 
     /// Reads bytes, as many as there are and fit. Returns their number.
+    ///
+    /// # Errors
+    /// As [`SharedMemory::write`].
     pub(crate) fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let ring = 1 - self.own_ring;
-        let read = self.read;
-        let written = u64::from_le(self.number(WRITTEN_AT[ring]).load(Ordering::Acquire));
-        let count = bytes.len().min(SharedMemory::unread_bytes(written, read)?);
-        if count == 0 {
-            return Ok(0);
-        }
-        let (address, until_end) = self.place(ring, read);
-        let (first, second) = bytes[..count].split_at_mut(count.min(until_end));
-        // SAFETY: both parts are within the ring, as in `write`. The peer has written these bytes before it stored its
-        // position, and must not write to them before the position of the reader is stored. A peer that breaks this
-        // rule changes only the copied values. `bytes` is private memory.
-        unsafe {
-            std::ptr::copy_nonoverlapping(address, first.as_mut_ptr(), first.len());
-            std::ptr::copy_nonoverlapping(self.place(ring, 0).0, second.as_mut_ptr(), second.len());
-        }
-        self.read = read.wrapping_add(count as u64);
-        self.number(READ_AT[ring])
-            .store(self.read.to_le(), Ordering::Release);
-        Ok(count)
+        let read = self.reader.read(bytes);
+        self.file.check()?;
+        read
     }
 }
 
-impl Drop for SharedMemory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping has this address and length, and no reference to it remains.
-        let _ = unsafe { munmap(self.start.cast(), FILE_BYTES) };
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 
@@ -179,7 +132,6 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ring");
         let own = SharedMemory::create(&path).expect("a file");
-        assert!(SharedMemory::create(&path).is_err(), "the file exists");
         (own, SharedMemory::open(&path).expect("the same file"))
     }
 
@@ -222,10 +174,12 @@ mod tests {
     #[test]
     fn wrong_positions_of_the_peer_are_an_error() {
         let (mut own, peer) = pair();
-        peer.number(WRITTEN_AT[1])
-            .store((RING_BYTES as u64 + 1).to_le(), Ordering::Release);
+        let too_far = (RING_BYTES as u64 + 1).to_le();
+        peer.file.number(WRITTEN_AT[1]).store(too_far, Ordering::Release);
         assert!(own.read(&mut [0; 8]).is_err());
-        peer.number(READ_AT[0]).store(1_u64.to_le(), Ordering::Release);
+        peer.file
+            .number(READ_AT[0])
+            .store(1_u64.to_le(), Ordering::Release);
         assert!(own.write(&vec![0; RING_BYTES + 1]).is_err());
     }
 

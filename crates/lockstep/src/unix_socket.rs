@@ -28,12 +28,16 @@ const LOOKS_PER_CLOCK: u32 = 64;
 /// Number of waiting bytes above which messages are sent at once.
 const WRITE_BYTES: usize = 65_536;
 
+/// Largest number of received bytes that wait while the peer does not read. The order rules permit 4096 frames, which
+/// have at most 68 MB.
+const BACKLOG_BYTES_MAX: usize = 128 << 20;
+
 /// How a program waits for its peer.
 #[derive(Clone, Debug)]
 pub struct WaitOptions {
     /// Time for which the program polls without sleeping. A longer time is faster, and keeps a CPU busy.
     pub spin: Duration,
-    /// Longest time without a message of the peer, and until the peer connects.
+    /// Longest time without a message of the peer that permits progress, and until the peer connects.
     pub timeout: Duration,
     /// Becomes true when the user interrupts the program.
     pub stop: Arc<AtomicBool>,
@@ -78,6 +82,9 @@ pub struct SocketListener {
 
 impl SocketListener {
     /// Creates the socket. A file of a program that has ended is replaced.
+    ///
+    /// The first shared memory of a process changes the action of SIGBUS for the process: an access to a file that
+    /// another program has shortened becomes an error of the connection. Any other SIGBUS has its previous action.
     ///
     /// # Errors
     /// The file exists and is in use or no socket, or it cannot be created.
@@ -175,7 +182,8 @@ pub fn connect_socket(path: &Path, wait: WaitOptions) -> Result<SocketTransport,
     }
 }
 
-/// Connects to a socket as [`connect_socket`], and uses shared memory.
+/// Connects to a socket as [`connect_socket`], and uses shared memory. [`SocketListener::bind`] describes its effect on
+/// SIGBUS.
 ///
 /// # Errors
 /// As [`connect_socket`], and if the shared memory cannot be used.
@@ -183,6 +191,7 @@ pub fn connect_shared_memory(path: &Path, wait: WaitOptions) -> Result<SocketTra
     let mut transport = connect_socket(path, wait)?;
     let deadline = Instant::now() + transport.wait.timeout;
     let memory = loop {
+        transport.wait.check_stop()?;
         match SharedMemory::open(&memory_path(path)) {
             Ok(memory) => break memory,
             // The other program creates the file after the socket.
@@ -251,7 +260,7 @@ impl SocketTransport {
         let decoder = &mut self.decoder;
         let mut read = || {
             let read = decoder.fill(|room| memory.read(room));
-            read.map_err(|error| system_error("the shared memory cannot be read", &error))
+            read.map_err(|error| LinkError::SharedMemory(error.to_string()))
         };
         let mut count = read()?;
         self.looks += 1;
@@ -322,7 +331,9 @@ impl Transport for SocketTransport {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     // A peer that also sends must not wait for this program.
-                    self.fill()?;
+                    if self.decoder.unread_bytes() < BACKLOG_BYTES_MAX {
+                        self.fill()?;
+                    }
                     self.wait.check_stop()?;
                     let wait = self.wait.timeout;
                     if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + wait) {
@@ -339,6 +350,7 @@ impl Transport for SocketTransport {
                         _ => Err(LinkError::Closed),
                     };
                 }
+                Err(error) if self.uses_memory => return Err(LinkError::SharedMemory(error.to_string())),
                 Err(error) => return Err(system_error("the socket cannot be written", &error)),
             }
         }
@@ -347,6 +359,8 @@ impl Transport for SocketTransport {
     }
 
     fn receive(&mut self) -> Result<Message, LinkError> {
+        // A peer that always sends must not keep the program from this check.
+        self.wait.check_stop()?;
         self.flush()?;
         if let Some(message) = self.decoder.next_message()? {
             return Ok(message);
@@ -384,5 +398,9 @@ impl Transport for SocketTransport {
 
     fn use_shared_memory(&mut self) {
         self.uses_memory = self.memory.is_some();
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.wait.timeout)
     }
 }

@@ -105,6 +105,62 @@ fn a_peer_that_ends_or_never_grants_is_an_error() {
     );
 }
 
+/// Sends messages until the other side closes the connection. `next` returns the next ones. Returns the error of the
+/// other side.
+fn meet_flood(mut next: impl FnMut() -> Vec<Message> + Send, stops: bool) -> LinkError {
+    let (own, mut peer) = UnixStream::pair().expect("a pair");
+    let wait = short_wait();
+    let transport = SocketTransport::new(own, wait.clone()).expect("a transport");
+    std::thread::scope(|scope| {
+        let mut reader = peer.try_clone().expect("the same socket");
+        scope.spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        scope.spawn(move || {
+            let mut sent = peer.write_all(&encode(&[Message::Hello(hello("peer"))]));
+            while sent.is_ok() {
+                sent = peer.write_all(&encode(&next()));
+            }
+        });
+        let mut connection = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
+        wait.stop.store(stops, std::sync::atomic::Ordering::Relaxed);
+        loop {
+            // The grant counts the messages of the peer.
+            if let Err(error) = connection.receive().and_then(|_| connection.grant_until(0)) {
+                break error;
+            }
+        }
+    })
+}
+
+#[test]
+fn a_peer_that_repeats_its_grant_for_ever_is_an_error() {
+    let wait = short_wait().timeout;
+    let error = meet_flood(|| vec![grant(7); 1_000], false);
+    assert_eq!(error, LinkError::NoProgress { wait, horizon_ps: 7 });
+}
+
+#[test]
+fn a_peer_that_sends_frames_without_granting_is_an_error() {
+    let wait = short_wait().timeout;
+    let mut time_ps = 0;
+    let frames = move || {
+        time_ps += 1_000;
+        let frame = Frame {
+            first_bit_ps: time_ps,
+            last_bit_ps: time_ps + 800,
+            has_error: false,
+            bytes: vec![0; 100],
+        };
+        vec![Message::Frame(frame)]
+    };
+    let error = meet_flood(frames, false);
+    assert_eq!(error, LinkError::NoProgress { wait, horizon_ps: 0 });
+}
+
+#[test]
+fn a_peer_that_always_sends_does_not_prevent_an_interruption() {
+    assert_eq!(meet_flood(|| vec![grant(7); 1_000], true), LinkError::Interrupted);
+}
+
 #[test]
 fn wrong_bytes_are_an_error() {
     let mut long = encode(&[grant(1)]);
@@ -208,6 +264,27 @@ fn messages_pass_through_shared_memory_until_the_peer_ends() {
     assert!(ring.exists());
     drop(listener);
     assert!(!ring.exists());
+}
+
+#[test]
+fn a_peer_that_shortens_the_shared_memory_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s");
+    let mut listener = SocketListener::bind(&path).expect("a socket");
+    let peer = std::thread::spawn({
+        let path = path.clone();
+        move || {
+            let transport = connect_shared_memory(&path, WaitOptions::default()).expect("a socket");
+            let mut peer = Connection::open(Box::new(transport), &hello("peer")).expect("a connection");
+            std::fs::write(path.with_extension("ring"), "").expect("an empty file");
+            peer.receive()
+        }
+    });
+    let transport = listener.accept(WaitOptions::default()).expect("a peer");
+    let mut own = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
+    let lost = LinkError::SharedMemory("another program has shortened the file".to_owned());
+    assert_eq!(own.receive(), Err(lost.clone()));
+    assert_eq!(peer.join().expect("a thread"), Err(lost));
 }
 
 fn any_request() -> impl Strategy<Value = HostRequest> {

@@ -25,7 +25,7 @@ fn link_failure(socket: &Path, error: LinkError) -> Failure {
                                  give a longer --lockstep-timeout"
                 .to_owned()
         }
-        LinkError::Silent { .. } => {
+        LinkError::Silent { .. } | LinkError::NoProgress { .. } => {
             "the peer must send a GRANT message when it waits for this program, or needs a \
                                      longer --lockstep-timeout"
                 .to_owned()

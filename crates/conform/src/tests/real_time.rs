@@ -140,6 +140,7 @@ impl PortAccess for SimulatedPort {
     }
 
     fn send_request(&mut self, request: &FarHostRequest) -> Result<(), String> {
+        assert!(!self.is_interrupted(), "a request after an interruption");
         let line = serde_json::to_string(request).expect("JSON");
         let request = serde_json::from_str(&line).expect("a request");
         self.advance(self.now);

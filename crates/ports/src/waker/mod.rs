@@ -1,11 +1,15 @@
 //! Wakes a thread that sleeps in `ppoll(2)`.
 
+mod sleep_flag;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::AtomicBool;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use sleep_flag::SleepFlag;
 
 /// A handle to wake one thread that sleeps in `ppoll(2)`. Clones of the handle wake the same thread.
 ///
@@ -16,7 +20,7 @@ pub struct ThreadWaker(Arc<WakerState>);
 #[derive(Debug)]
 struct WakerState {
     fd: EventFd,
-    is_asleep: AtomicBool,
+    flag: SleepFlag<AtomicBool>,
 }
 
 impl ThreadWaker {
@@ -28,16 +32,13 @@ impl ThreadWaker {
         let fd = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         Ok(ThreadWaker(Arc::new(WakerState {
             fd,
-            is_asleep: AtomicBool::new(false),
+            flag: SleepFlag::new(AtomicBool::new(false)),
         })))
     }
 
     /// Wakes the thread if it sleeps. Before this call, the caller must queue the work for the thread.
     pub fn wake(&self) {
-        // Pairs with the fence in `prepare_sleep`. Either the thread sees the queued work before it sleeps,
-        // or this call sees that the thread sleeps.
-        fence(Ordering::SeqCst);
-        if self.0.is_asleep.swap(false, Ordering::Relaxed) {
+        if self.0.flag.take_sleeper() {
             // A full eventfd counter also wakes the thread. No other error is possible for an open eventfd.
             let _ = self.0.fd.write(1);
         }
@@ -47,8 +48,7 @@ impl ThreadWaker {
     /// more. Without work, the thread sleeps until [`ThreadWaker::fd`] is readable. In both cases, it then
     /// calls [`ThreadWaker::finish_sleep`].
     pub fn prepare_sleep(&self) {
-        self.0.is_asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.0.flag.announce_sleep();
     }
 
     /// Announces that the thread is awake. `is_readable` must be true if [`ThreadWaker::fd`] was readable in
@@ -56,7 +56,7 @@ impl ThreadWaker {
     ///
     /// A wake-up that arrives after the poll is not lost: it ends the next sleep at once.
     pub fn finish_sleep(&self, is_readable: bool) {
-        self.0.is_asleep.store(false, Ordering::Relaxed);
+        self.0.flag.end_sleep();
         if is_readable {
             let _ = self.0.fd.read();
         }
