@@ -2,10 +2,10 @@
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::{PauseReceiver, iter_set_bits};
-use xoff_dataplane::{LinkRate, LinkTiming, Picos};
+use xoff_dataplane::{EtsScheduler, LinkRate, LinkTiming, Picos};
+use xoff_wire::lldp::EtsTables;
 
 use super::config::NicConfig;
-use super::schedule::FairScheduler;
 
 /// Largest number of frames that a host sends at once after a late call. The link time of further frames is
 /// lost and recorded.
@@ -74,7 +74,7 @@ pub(super) struct Nic {
     /// earlier departure time.
     resumed_at: [Picos; PRIORITIES],
     link_free: Picos,
-    share: FairScheduler,
+    scheduler: EtsScheduler,
     deficit: Picos,
     counters: NicCounters,
 }
@@ -126,6 +126,15 @@ pub(super) struct SendSlot {
     pub(super) start: Picos,
 }
 
+/// Returns the scheduler of the priorities of a NIC. Each priority has its own queue.
+fn class_scheduler(config: &NicConfig, negotiated: Option<&EtsTables>) -> EtsScheduler {
+    const QUEUE_OF_PRIORITY: [u8; PRIORITIES] = [0, 1, 2, 3, 4, 5, 6, 7];
+    match negotiated.or(config.ets.as_ref()) {
+        Some(tables) => EtsScheduler::new(tables, &QUEUE_OF_PRIORITY),
+        None => EtsScheduler::with_weights(config.weights),
+    }
+}
+
 impl Nic {
     pub(super) fn new(config: &NicConfig) -> Nic {
         let response = Picos::from_nanos(config.response_ns);
@@ -149,7 +158,7 @@ impl Nic {
             change_at: Picos::NEVER,
             resumed_at: [Picos::ZERO; PRIORITIES],
             link_free: Picos::ZERO,
-            share: FairScheduler::new(config.weights),
+            scheduler: class_scheduler(config, None),
             deficit: Picos::ZERO,
             counters: NicCounters::default(),
         }
@@ -175,6 +184,12 @@ impl Nic {
         }
         self.whole_link.release_priorities(now, u8::from(is_honoured));
         self.update_paused_classes(now);
+    }
+
+    /// Changes the traffic classes of the priorities. `negotiated` has those that the peer recommends. `None`: the
+    /// configuration applies.
+    pub(super) fn set_ets(&mut self, config: &NicConfig, negotiated: Option<&EtsTables>) {
+        self.scheduler = class_scheduler(config, negotiated);
     }
 
     /// Sets the time from the arrival of later pause frames to their effect.
@@ -304,7 +319,7 @@ impl Nic {
         let class = if eligible.is_power_of_two() {
             eligible.trailing_zeros() as usize
         } else {
-            self.share.choose(eligible)?
+            self.scheduler.choose(eligible)?
         };
         Some(SendSlot { class, start })
     }
@@ -341,7 +356,7 @@ impl Nic {
     pub(super) fn record_sent(&mut self, slot: SendSlot, frame_len: u32) {
         let mac_len = self.link.mac_len(frame_len);
         self.link_free = slot.start.saturating_add(self.transmission_time(frame_len));
-        self.share.charge(slot.class, mac_len);
+        self.scheduler.charge(slot.class, mac_len);
         self.counters.tx_frames[slot.class] += 1;
         self.counters.tx_bytes[slot.class] += u64::from(mac_len);
     }
