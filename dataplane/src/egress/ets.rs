@@ -12,16 +12,19 @@ const TAG_SCALE: u64 = 1 << 16;
 /// (65 535 bytes) divided by this weight are 0.
 const UNCOUNTED_WEIGHT: u32 = u32::MAX;
 
+/// Number of classes of a scheduler: the traffic classes, and a class for each queue without a priority.
+const CLASSES: usize = 2 * PRIORITIES;
+/// Smallest share of a class in percent, so that no class starves.
+const SHARE_MIN_PERCENT: u8 = 1;
+
 /// Selects a queue of a port by its traffic class. Several queues can belong to one traffic class.
 ///
-/// Three rules apply in this order:
+/// The highest traffic class with strict priority is served first. The other classes get the rest in proportion to their
+/// shares, in bytes. The algorithm is start-time fair queueing (Goyal, Vin, Cheng 1996). A class collects no credit while
+/// it is idle. The queues of one class send frames in turn.
 ///
-/// 1. The highest traffic class with strict priority is served first.
-/// 2. Traffic classes with a share of the bandwidth get the rest in proportion to their shares, in bytes. The algorithm
-///    is start-time fair queueing (Goyal, Vin, Cheng 1996). A class collects no credit while it is idle.
-/// 3. Queues with the share 0 %, and queues that carry no priority, are served in turn when no other queue has a frame.
-///
-/// The queues of one class send frames in turn.
+/// A share of 0 % counts as 1 %. A queue that carries no priority is a class of its own with the share 1 %. The switch
+/// sends its own frames, such as LLDP and ARP, through queue 7, also if no priority uses this queue.
 #[derive(Clone, Debug)]
 pub struct EtsScheduler {
     class_of_queue: [u8; PRIORITIES],
@@ -30,16 +33,12 @@ pub struct EtsScheduler {
     /// Start tag of the last sent frame. A tag is a position in the service order.
     virtual_time: u64,
     /// Finish tag of the last frame of each class.
-    finish: [u64; PRIORITIES],
+    finish: [u64; CLASSES],
     /// Queues of the classes with strict priority. Bit *n* is queue *n*.
     strict_queues: u8,
-    /// Queues of the classes with a share above 0 %.
-    share_queues: u8,
-    queues_of_class: [u8; PRIORITIES],
+    queues_of_class: [u8; CLASSES],
     /// Queue of each class that was selected last.
-    latest_of_class: [u8; PRIORITIES],
-    /// Queue of rule 3 that was selected last.
-    latest_other: u8,
+    latest_queues: [u8; CLASSES],
 }
 
 impl EtsScheduler {
@@ -48,97 +47,70 @@ impl EtsScheduler {
     ///
     /// The port must support the algorithms of the classes: every algorithm that is not ETS counts as strict priority.
     pub fn new(tables: &EtsTables, queue_of_priority: &[u8; PRIORITIES]) -> EtsScheduler {
-        let mut scheduler = EtsScheduler::without_classes();
+        let own_class = |queue: usize| (PRIORITIES + queue) as u8;
+        let mut class_of_queue = core::array::from_fn(own_class);
         for (&class, &queue) in tables.traffic_class.iter().zip(queue_of_priority).rev() {
-            let (class, queue) = (usize::from(class) % PRIORITIES, usize::from(queue) % PRIORITIES);
-            scheduler
-                .queues_of_class
-                .iter_mut()
-                .for_each(|queues| *queues &= !(1 << queue));
-            scheduler.queues_of_class[class] |= 1 << queue;
-            scheduler.class_of_queue[queue] = class as u8;
+            class_of_queue[usize::from(queue) % PRIORITIES] = class % PRIORITIES as u8;
         }
-        for class in 0..PRIORITIES {
-            let queues = scheduler.queues_of_class[class];
-            match (tables.algorithm[class], tables.bandwidth_percent[class]) {
-                (SelectionAlgorithm::Ets, 0) => {}
-                (SelectionAlgorithm::Ets, percent) => {
-                    scheduler.share_queues |= queues;
-                    iter_set_bits(queues).for_each(|queue| scheduler.weights[queue] = percent.into());
-                }
-                _ => scheduler.strict_queues |= queues,
+        let percent_of = |class: u8| {
+            let class = usize::from(class);
+            match tables.algorithm.get(class) {
+                None => Some(SHARE_MIN_PERCENT),
+                Some(SelectionAlgorithm::Ets) => Some(tables.bandwidth_percent[class].max(SHARE_MIN_PERCENT)),
+                Some(_) => None,
             }
-        }
-        scheduler
+        };
+        EtsScheduler::with_classes(class_of_queue, class_of_queue.map(percent_of))
     }
 
     /// Creates a scheduler in which each queue is a class of its own, with this weight. The smallest weight is 1.
     pub fn with_weights(weights: [u8; PRIORITIES]) -> EtsScheduler {
-        EtsScheduler {
-            class_of_queue: core::array::from_fn(|queue| queue as u8),
-            queues_of_class: core::array::from_fn(|queue| 1 << queue),
-            weights: weights.map(|weight| weight.max(1).into()),
-            share_queues: 0xff,
-            ..EtsScheduler::without_classes()
-        }
+        EtsScheduler::with_classes(core::array::from_fn(|queue| queue as u8), weights.map(Some))
     }
 
-    /// Returns a scheduler whose queues have no class.
-    fn without_classes() -> EtsScheduler {
+    /// `weights` has the weight of the class of each queue. `None` stands for strict priority.
+    fn with_classes(class_of_queue: [u8; PRIORITIES], weights: [Option<u8>; PRIORITIES]) -> EtsScheduler {
+        let mut queues_of_class = [0; CLASSES];
+        let mut strict_queues = 0;
+        for (queue, &class) in class_of_queue.iter().enumerate() {
+            queues_of_class[usize::from(class) % CLASSES] |= 1 << queue;
+            strict_queues |= u8::from(weights[queue].is_none()) << queue;
+        }
         EtsScheduler {
-            class_of_queue: [0; PRIORITIES],
-            weights: [UNCOUNTED_WEIGHT; PRIORITIES],
+            class_of_queue,
+            weights: weights.map(|weight| weight.map_or(UNCOUNTED_WEIGHT, |weight| weight.max(1).into())),
             virtual_time: 0,
-            finish: [0; PRIORITIES],
-            strict_queues: 0,
-            share_queues: 0,
-            queues_of_class: [0; PRIORITIES],
-            latest_of_class: [0; PRIORITIES],
-            latest_other: 0,
+            finish: [0; CLASSES],
+            strict_queues,
+            queues_of_class,
+            latest_queues: [0; CLASSES],
         }
     }
 
     /// Selects a queue from the bit mask `eligible`. If classes are equal, the higher class is selected. Returns `None`
     /// if the mask is 0.
     pub fn choose(&mut self, eligible: u8) -> Option<usize> {
-        let (strict_queues, share_queues) = (eligible & self.strict_queues, eligible & self.share_queues);
-        let class = match strict_queues {
-            0 => self.next_share_class(share_queues),
-            queues => iter_set_bits(queues)
-                .map(|queue| self.class_of_queue[queue])
-                .max(),
-        };
-        let (queues, latest) = match class {
-            Some(class) => {
-                let class = usize::from(class) % PRIORITIES;
-                (
-                    eligible & self.queues_of_class[class],
-                    &mut self.latest_of_class[class],
-                )
+        let class = match eligible & self.strict_queues {
+            0 => (0..CLASSES)
+                .rev()
+                .filter(|&class| eligible & self.queues_of_class[class] != 0)
+                .min_by_key(|&class| self.start_tag(class))?,
+            queues => {
+                let classes = iter_set_bits(queues).map(|queue| usize::from(self.class_of_queue[queue]));
+                classes.max()? % CLASSES
             }
-            None => (eligible, &mut self.latest_other),
         };
-        if queues == 0 {
-            return None;
-        }
-        let queue = next_set_bit(queues, usize::from(*latest));
+        let latest = &mut self.latest_queues[class];
+        let queue = next_set_bit(eligible & self.queues_of_class[class], usize::from(*latest));
         *latest = queue as u8;
         Some(queue)
-    }
-
-    /// Returns the class with the lowest start tag. Returns `None` if the mask `queues` is 0.
-    fn next_share_class(&self, queues: u8) -> Option<u8> {
-        (0..PRIORITIES as u8)
-            .rev()
-            .filter(|&class| queues & self.queues_of_class[usize::from(class)] != 0)
-            .min_by_key(|&class| self.start_tag(usize::from(class)))
     }
 
     /// Charges a frame of `bytes` bytes to the class of its queue.
     #[inline]
     pub fn charge(&mut self, queue: usize, bytes: u32) {
         let queue = queue % PRIORITIES;
-        let class = usize::from(self.class_of_queue[queue]) % PRIORITIES;
+        let class = usize::from(self.class_of_queue[queue]) % CLASSES;
         let start = self.start_tag(class);
         self.virtual_time = start;
         self.finish[class] = start + u64::from(bytes) * TAG_SCALE / u64::from(self.weights[queue].max(1));
@@ -257,16 +229,15 @@ mod tests {
     }
 
     #[test]
-    fn queues_without_a_share_wait_for_all_others() {
-        // Priorities 0 to 6 use queues 0 to 3. Queue 7 carries no priority, and class 2 has 0 %.
+    fn classes_without_a_share_and_queues_without_a_priority_get_one_percent() {
+        // Queues 0 to 3 carry priorities, and class 2 has 0 %. Queue 7 carries no priority.
         let tables = tables([0, 1, 2, 3, 3, 3, 3, 3], &[Some(40), Some(60), Some(0)]);
         let queue_of_priority = [0, 1, 2, 3, 3, 3, 3, 3];
         let mut scheduler = EtsScheduler::new(&tables, &queue_of_priority);
-        let sum = send(&mut scheduler, [1000; 8], 0b1000_0111, 1_000_000);
-        assert_eq!((sum[2], sum[7]), (0, 0));
-        assert!(sum[1].abs_diff(600_000) <= 2000, "{sum:?}");
-        let sum = send(&mut scheduler, [1000; 8], 0b1000_0100, 10_000);
-        assert_eq!((sum[2], sum[7]), (5000, 5000));
+        let sum = send(&mut scheduler, [1000; 8], 0b1000_0111, 102_000_000);
+        for (queue, percent) in [(0, 40), (1, 60), (2, 1), (7, 1)] {
+            assert!(sum[queue].abs_diff(percent * 1_000_000) <= 2000, "{sum:?}");
+        }
         assert_eq!(scheduler.choose(0b1000_1111), Some(3));
     }
 }
