@@ -53,12 +53,14 @@ impl End {
             "pfc_willing": self.pfc_willing.to_string(),
             "ets_willing": self.ets_willing.to_string(),
         });
-        let mut qos = json!({"pfc_to_queue_map": "M"});
+        let mut qos = json!({"pfc_to_queue_map": "M", "dscp_to_tc_map": "D", "tc_to_queue_map": "Q"});
         let mut tables = json!({
             "DEVICE_METADATA": {"localhost": {"mac": display(self.mac)}},
             "PORT": of_ports(json!({"speed": SPEED_MBPS.to_string()})),
             "MAP_PFC_PRIORITY_TO_QUEUE": {"M": {
                 "0": "0", "1": "0", "2": "0", "3": "3", "4": "0", "5": "0", "6": "6", "7": "0"}},
+            "DSCP_TO_TC_MAP": {"D": {"0": "0", "8": "1", "24": "3"}},
+            "TC_TO_QUEUE_MAP": {"Q": {"0": "0", "1": "1", "3": "3"}},
             "LLDP": {"GLOBAL": {"enabled": "true", "hello_time": "5", "multiplier": "2"}},
         });
         // A willing port has defaults, and the configuration of other ports is explicit.
@@ -154,7 +156,7 @@ fn resolve(name: &str, tables: &Value) -> xoff_dataplane::config::SwitchConfig {
 /// Connects a switch to another one with `Ethernet0`, or to hosts with its first ports.
 fn fabric(switches: &[Value], hosts: Vec<HostConfig>) -> Fabric {
     let port = |switch, port| LinkEnd::Switch { switch, port };
-    let mut ends: Vec<_> = (0..hosts.len())
+    let mut ends: Vec<_> = (0..hosts.len() as u32)
         .map(|host| [LinkEnd::Host(host), port(0, host as u16)])
         .collect();
     if switches.len() > 1 {
@@ -359,10 +361,10 @@ fn assert_close(measured: [u64; 3], wanted: [u64; 3]) {
     assert!(is_close, "{measured:?}, expected {wanted:?}");
 }
 
-/// Returns a switch whose `Ethernet0` leads to a host that recommends 80 % for priority 3. Two other hosts send more
-/// than the link can carry: one with priority 3, and one with priorities 0 and 1, which have one traffic class.
+/// Returns a switch whose `Ethernet0` leads to a host without LLDP. Two other hosts send more than this link can carry:
+/// one with priority 3, and one with priorities 0 and 1.
 fn congested_fabric() -> Fabric {
-    let receiver = end(MACS[2], false, 80).host("h1", 1);
+    let receiver = plain_host("h1", MACS[2], 1);
     let mut senders = [plain_host("h2", MACS[0], 2), plain_host("h3", MACS[1], 3)];
     senders[0].flows = vec![flow(3)];
     senders[1].flows = vec![flow(0), flow(1)];
@@ -380,7 +382,8 @@ fn congested_fabric() -> Fabric {
     fabric
 }
 
-/// Lets the receiver of [`congested_fabric`] start or stop sending LLDP frames.
+/// Lets the receiver of [`congested_fabric`] start or stop sending LLDP frames. It recommends 80 % for priority 3, and
+/// one traffic class for priorities 0 and 1.
 fn set_transmits(fabric: &mut Fabric, transmits: bool) {
     let settings = LldpPortSettings {
         transmits,
@@ -392,7 +395,6 @@ fn set_transmits(fabric: &mut Fabric, transmits: bool) {
 #[test]
 fn negotiated_shares_take_effect_until_the_information_expires_and_while_the_link_is_up() {
     let mut fabric = congested_fabric();
-    set_transmits(&mut fabric, false);
     let (equal, negotiated) = ([33, 33, 33], [10, 10, 80]);
     assert_close(measure_shares(&mut fabric, frames_of_queues), equal);
     set_transmits(&mut fabric, true);
@@ -438,6 +440,7 @@ fn a_willing_host_shares_its_link_as_the_switch_recommends() {
 #[test]
 fn a_new_configuration_keeps_the_negotiated_shares_and_configured_schedulers_end_them() {
     let mut fabric = congested_fabric();
+    set_transmits(&mut fabric, true);
     run_for(&mut fabric, Picos::from_millis(10));
     let configure = |fabric: &mut Fabric, end: &End| {
         let config = resolve("sw", &end.tables()).into();
@@ -457,6 +460,8 @@ fn a_new_configuration_keeps_the_negotiated_shares_and_configured_schedulers_end
     assert_eq!(configure(&mut fabric, &switch), None);
     let report = dcbx_report(&fabric, 0);
     assert_eq!((report.ets_willing, report.ets_source.as_str()), (false, "local"));
+    // The port has used up the frames that it may send at once, so the next one follows after a second.
+    run_for(&mut fabric, Picos::from_millis(1_500));
     let neighbours = fabric.host(0).lldp().expect("LLDP is on").neighbours();
     let stated = neighbours[0].pdu.dcbx.ets_configuration.expect("DCBX is on");
     assert!(!stated.is_willing);

@@ -66,7 +66,8 @@ pub struct HostConfig {
     /// [`Endpoint::enable_round_robin`]: xoff_rdma::Endpoint::enable_round_robin
     pub round_robin: bool,
     /// LLDP and DCBX. If the host is willing, it uses the PFC configuration of its peer instead of
-    /// [`NicConfig::pfc_honoured`], and the ETS recommendation of its peer instead of [`NicConfig::ets`]. `None`: the host neither sends nor processes LLDP frames.
+    /// [`NicConfig::pfc_honoured`], and the ETS recommendation of its peer instead of [`NicConfig::ets`]. `None`: the
+    /// host neither sends nor processes LLDP frames.
     pub lldp: Option<LldpPortSettings>,
 }
 

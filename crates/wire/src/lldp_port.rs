@@ -109,8 +109,8 @@ pub enum LldpEvent {
     NeighbourRemoved,
     /// The priorities with PFC in operation have changed to this mask. Bit *n* is priority *n*.
     PfcChanged(u8),
-    /// The port uses another ETS recommendation of its peer, or its own configuration again. The value is the end of the
-    /// link whose configuration is in operation.
+    /// The port uses another ETS recommendation of its peer, or its own configuration again. The value is the end of
+    /// the link whose configuration is in operation.
     EtsChanged(ConfigurationSource),
     /// The negotiation has found a difference between both ends that it does not remove.
     Mismatch(Mismatch),

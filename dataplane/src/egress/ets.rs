@@ -11,7 +11,6 @@ const TAG_SCALE: u64 = 1 << 16;
 /// Weight of a queue whose frames do not count for the shares of other queues: the tag units of the longest frame
 /// (65 535 bytes) divided by this weight are 0.
 const UNCOUNTED_WEIGHT: u32 = u32::MAX;
-
 /// Number of classes of a scheduler: the traffic classes, and a class for each queue without a priority.
 const CLASSES: usize = 2 * PRIORITIES;
 /// Smallest share of a class in percent, so that no class starves.

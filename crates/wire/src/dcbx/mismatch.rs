@@ -69,7 +69,8 @@ pub enum Mismatch {
         /// Algorithm of the recommendation.
         algorithm: SelectionAlgorithm,
     },
-    /// The recommendation of the peer has different traffic classes for two priorities that have one queue at this port.
+    /// The recommendation of the peer has different traffic classes for two priorities that have one queue at this
+    /// port.
     EtsQueue {
         /// Number of the queue.
         queue: u8,

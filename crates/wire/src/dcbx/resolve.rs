@@ -14,8 +14,8 @@ pub struct DcbxConfiguration {
     pub pfc: PfcConfiguration,
     /// ETS with the willing bit and the capability.
     pub ets: EtsConfiguration,
-    /// Queue of each priority, 0 to 7. Priorities with one queue cannot have different traffic classes, so the port does
-    /// not adopt such a recommendation.
+    /// Queue of each priority, 0 to 7. Priorities with one queue cannot have different traffic classes, so the port
+    /// does not adopt such a recommendation.
     pub queue_of_priority: [u8; PRIORITIES],
     /// Configuration that the port recommends to its peer. `None`: the port sends no recommendation.
     pub ets_recommendation: Option<EtsTables>,
