@@ -72,8 +72,8 @@ fn negotiated_pfc_prevents_losses_and_a_mismatch_is_a_warning() {
     assert!(!mismatches.to_string().contains("PFC"), "{mismatches}");
 }
 
-/// A lab in which two hosts overload a third one, with priorities 0 and 3. The third host recommends 20 % and 80 % to its
-/// switch port.
+/// A lab in which two hosts overload a third one, with priorities 0 and 3. The third host recommends 20 % and 80 % to
+/// its switch port.
 const ETS_LAB: &str = r#"
 name: ets
 topology:

@@ -1,8 +1,7 @@
-//! Enhanced transmission selection (ETS, IEEE 802.1Q-2018 8.6.8.3): traffic classes with strict priority or with a share
-//! of the bandwidth.
+//! Enhanced transmission selection (ETS, IEEE 802.1Q-2018 8.6.8.3): traffic classes with strict priority or with a
+//! share of the bandwidth.
 
-use super::scheduler::next_set_bit;
-use crate::bits::iter_set_bits;
+use crate::bits::{iter_set_bits, next_set_bit};
 use crate::ids::PRIORITIES;
 use xoff_wire::lldp::{EtsTables, SelectionAlgorithm};
 
@@ -18,9 +17,9 @@ const SHARE_MIN_PERCENT: u8 = 1;
 
 /// Selects a queue of a port by its traffic class. Several queues can belong to one traffic class.
 ///
-/// The highest traffic class with strict priority is served first. The other classes get the rest in proportion to their
-/// shares, in bytes. The algorithm is start-time fair queueing (Goyal, Vin, Cheng 1996). A class collects no credit while
-/// it is idle. The queues of one class send frames in turn.
+/// The highest traffic class with strict priority is served first. The other classes get the rest in proportion to
+/// their shares, in bytes. The algorithm is start-time fair queueing (Goyal, Vin, Cheng 1996). A class collects no
+/// credit while it is idle. The queues of one class send frames in turn.
 ///
 /// A share of 0 % counts as 1 %. A queue that carries no priority is a class of its own with the share 1 %. The switch
 /// sends its own frames, such as LLDP and ARP, through queue 7, also if no priority uses this queue.
@@ -41,8 +40,8 @@ pub struct EtsScheduler {
 }
 
 impl EtsScheduler {
-    /// Creates a scheduler for the tables of an ETS configuration. `queue_of_priority` has the queue of each priority, 0
-    /// to 7. The priorities of one queue must have one traffic class. Otherwise, the lowest of them decides.
+    /// Creates a scheduler for the tables of an ETS configuration. `queue_of_priority` has the queue of each priority,
+    /// 0 to 7. The priorities of one queue must have one traffic class. Otherwise, the lowest of them decides.
     ///
     /// The port must support the algorithms of the classes: every algorithm that is not ETS counts as strict priority.
     pub fn new(tables: &EtsTables, queue_of_priority: &[u8; PRIORITIES]) -> EtsScheduler {

@@ -1,12 +1,12 @@
-//! Egress scheduler: strict priority queues first, then deficit weighted round robin (DWRR) in bytes. While a negotiated
-//! ETS configuration is in operation, [`EtsScheduler`] selects the queue instead.
+//! Egress scheduler: strict priority queues first, then deficit weighted round robin (DWRR) in bytes. While a
+//! negotiated ETS configuration is in operation, [`EtsScheduler`] selects the queue instead.
 
 use core::hint::select_unpredictable;
 
 use super::config::{QueueConfig, SchedulingMode};
 use super::ets::EtsScheduler;
 use super::shaper::TokenBucket;
-use crate::bits::iter_set_bits;
+use crate::bits::{iter_set_bits, next_set_bit};
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 
@@ -84,8 +84,8 @@ impl Scheduler {
         self.update_masks();
     }
 
-    /// Lets `ets` select the queues. `None` restores strict priority and DWRR of the configuration. Shapers apply in both
-    /// cases.
+    /// Lets `ets` select the queues. `None` restores strict priority and DWRR of the configuration. Shapers apply in
+    /// both cases.
     pub(crate) fn set_ets(&mut self, ets: Option<EtsScheduler>) {
         self.ets = ets.map(Box::new);
         self.update_masks();
@@ -213,13 +213,6 @@ impl Scheduler {
         };
         iter_set_bits(held).map(ready).min().unwrap_or(Picos::NEVER)
     }
-}
-
-/// Returns the number of the lowest set bit above bit `after`. After the highest bit, the search continues
-/// with bit 0. Returns `after` if this is the only set bit.
-pub(super) fn next_set_bit(mask: u8, after: usize) -> usize {
-    let above = mask.rotate_right(after as u32 + 1);
-    (after + 1 + above.trailing_zeros() as usize) % PRIORITIES
 }
 
 #[cfg(test)]

@@ -27,11 +27,13 @@ impl Switch {
         self.try_transmit(now, port, store, outputs);
     }
 
-    /// Lets a port select its frames by the traffic classes that the negotiation with the peer has selected (DCBX). `None`
-    /// restores the schedulers of the configuration. New configurations of the switch keep the negotiated classes.
+    /// Lets a port select its frames by the traffic classes that the negotiation with the peer has selected (DCBX).
+    /// `None` restores the schedulers of the configuration. New configurations of the switch keep the negotiated
+    /// classes.
     ///
     /// Frames stay in their queues. A queue belongs to the traffic class of its priorities
-    /// ([`PfcConfig::priority_to_queue`]), and several queues can belong to one class. The shapers of queues still apply.
+    /// ([`PfcConfig::priority_to_queue`]), and several queues can belong to one class. The shapers of queues still
+    /// apply.
     pub fn set_negotiated_ets(&mut self, port: PortId, tables: Option<EtsTables>) {
         self.ports[port.index()].set_negotiated_ets(tables);
     }
