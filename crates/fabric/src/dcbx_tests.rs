@@ -334,8 +334,8 @@ fn flow(priority: u8) -> FlowConfig {
     flow
 }
 
-/// Returns the shares of the flows with priorities 0, 1 and 3 in percent over the next 400 ms. `count` returns the frames
-/// of each priority.
+/// Returns the shares of the flows with priorities 0, 1 and 3 in percent over the next 400 ms. `count` returns the
+/// frames of each priority.
 fn measure_shares(fabric: &mut Fabric, count: impl Fn(&Fabric) -> [u64; 8]) -> [u64; 3] {
     // The frames of the former shares leave first.
     run_for(fabric, Picos::from_millis(50));
