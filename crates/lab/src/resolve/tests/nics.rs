@@ -69,7 +69,7 @@ fn shares_of_traffic_classes_are_percentages_or_strict_priority() {
 #[test]
 fn errors_of_nics_name_the_line_the_value_and_the_fix() {
     let eight = "classes: [0, 0, 0, 1, 0, 0, 2, 0]";
-    let cases: [(String, &[&str]); 14] = [
+    let cases: [(String, &[&str]); 15] = [
         (
             "dcbx: maybe".into(),
             &["`dcbx` is maybe", "write off, willing or not-willing"],
@@ -124,10 +124,11 @@ fn errors_of_nics_name_the_line_the_value_and_the_fix() {
         ),
         (
             format!("ets: {{{eight}, shares: [20, 180, strict]}}"),
-            &[
-                "\"180\" is not allowed here",
-                "a percentage from 0 to 100, or strict",
-            ],
+            &["180 is out of range", "a percentage from 0 to 100, or strict"],
+        ),
+        (
+            format!("ets: {{{eight}, shares: [20, 80, high]}}"),
+            &["\"high\" is not allowed here", "or strict"],
         ),
         (format!("ets: {{{eight}}}"), &["shares"]),
     ];
@@ -136,7 +137,7 @@ fn errors_of_nics_name_the_line_the_value_and_the_fix() {
             .map(|_| ())
             .unwrap_err()
             .to_string();
-        for text in ["a.xoff.yml:12"].iter().chain(wanted) {
+        for text in ["a.xoff.yml:11"].iter().chain(wanted) {
             assert!(
                 problems.contains(text),
                 "{fields}: {text} is missing in\n{problems}"
