@@ -15,7 +15,7 @@ fn nic(fields: &str) -> NicPlan {
 
 #[test]
 fn one_word_and_the_fields_of_xoff_dcbx_describe_dcbx() {
-    let dcbx = |fields| nic(fields).dcbx;
+    let dcbx = |fields: &str| nic(fields).dcbx;
     let both = |is_willing, ets_recommendation| {
         Some(DcbxPlan {
             pfc_willing: is_willing,
@@ -52,7 +52,7 @@ fn one_word_and_the_fields_of_xoff_dcbx_describe_dcbx() {
 
 #[test]
 fn shares_of_traffic_classes_are_percentages_or_strict_priority() {
-    let ets = |fields| nic(fields).ets;
+    let ets = |fields: &str| nic(fields).ets;
     let classes = "ets: {classes: [0, 0, 0, 1, 0, 0, 2, 0], shares: [20, 80%, strict]}";
     let mut plan = EtsPlan {
         traffic_class: [0, 0, 0, 1, 0, 0, 2, 0],
