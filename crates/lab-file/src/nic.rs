@@ -54,6 +54,10 @@ impl<'de> Deserialize<'de> for DcbxFields {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
                 Ok(DcbxFields::Mode(text.to_owned()))
             }
+            /// YAML reads `off` as false.
+            fn visit_bool<E: de::Error>(self, is_on: bool) -> Result<Self::Value, E> {
+                Ok(DcbxFields::Mode(if is_on { "on" } else { "off" }.to_owned()))
+            }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 DcbxSettings::deserialize(MapAccessDeserializer::new(map)).map(DcbxFields::Settings)
             }
