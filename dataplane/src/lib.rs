@@ -94,7 +94,7 @@ mod switch;
 mod watchdog;
 
 pub use drops::DropReason;
-pub use egress::LinkRate;
+pub use egress::{EtsScheduler, LinkRate};
 pub use frame::{FrameHandle, FrameStore, ReceivedFrame};
 pub use ids::{GroupId, InterfaceId, LogicalPort, NextHopId, PgId, PortId, QueueId, TimerId};
 pub use outputs::{

@@ -71,3 +71,72 @@ fn negotiated_pfc_prevents_losses_and_a_mismatch_is_a_warning() {
     let mismatches = &report["switches"][0]["lldp"]["ports"][0]["dcbx"]["mismatches"];
     assert!(!mismatches.to_string().contains("PFC"), "{mismatches}");
 }
+
+/// A lab in which two hosts overload a third one, with priorities 0 and 3. The third host recommends 20 % and 80 % to
+/// its switch port.
+const ETS_LAB: &str = r#"
+name: ets
+topology:
+  nodes:
+    sw1:
+      kind: switch
+      config:
+        LLDP: {GLOBAL: {enabled: "true"}}
+        XOFF_DCBX: {Ethernet12: {ets_willing: "WILLING"}}
+        DSCP_TO_TC_MAP: {D: {"0": "0", "26": "3"}}
+        TC_TO_QUEUE_MAP: {Q: {"0": "0", "3": "3"}}
+        PORT_QOS_MAP: {"Ethernet4,Ethernet8,Ethernet12": {dscp_to_tc_map: D, tc_to_queue_map: Q}}
+    h1: {kind: model}
+    h2: {kind: model}
+    h3: {kind: model, nic: {dcbx: not-willing, pfc: [], ets: {classes: [0, 0, 0, 1, 0, 0, 0, 0], shares: [20, 80]}}}
+  links:
+    - {endpoints: ["h1:eth0", "sw1:Ethernet4"], speed: 10g}
+    - {endpoints: ["h2:eth0", "sw1:Ethernet8"], speed: 10g}
+    - {endpoints: ["h3:eth0", "sw1:Ethernet12"], speed: 10g}
+workload:
+  duration: 10ms
+  flows:
+    - {name: rest, from: h1, to: h3, dscp: 0, rate: 95%, lossless: false}
+    - {name: share, from: h2, to: h3, dscp: 26, rate: 95%, lossless: false}
+"#;
+
+#[test]
+fn a_host_recommends_the_shares_of_its_switch_port() {
+    let folder = temporary_folder();
+    let percent_of_share = |is_willing: bool| {
+        let lab = ETS_LAB.replace("WILLING", &is_willing.to_string());
+        run_lab(
+            folder.path(),
+            &lab,
+            &["--report", "report.json", "--events", "events.jsonl"],
+            0,
+        );
+        let report = read_json(folder.path().join("report.json"));
+        let received =
+            [0, 1].map(|flow: usize| report["flows"][flow]["received_frames"].as_u64().unwrap_or(0));
+        let dcbx = &report["switches"][0]["lldp"]["ports"][2]["dcbx"];
+        (
+            received[1] * 100 / received.iter().sum::<u64>().max(1),
+            dcbx["ets_source"].clone(),
+            report,
+        )
+    };
+    let (percent, source, report) = percent_of_share(true);
+    assert!((78..=81).contains(&percent), "{percent}");
+    assert_eq!(
+        (source, &report["warnings"]),
+        ("peer".into(), &serde_json::json!([]))
+    );
+    let events = read_file(folder.path().join("events.jsonl"));
+    assert!(
+        events.contains("\"event\":\"dcbx-ets\",\"at\":\"sw1:Ethernet12\""),
+        "{events}"
+    );
+
+    // No end is willing, so both keep their configuration and differ.
+    let (percent, source, report) = percent_of_share(false);
+    assert!((48..=51).contains(&percent), "{percent}");
+    assert_eq!(source, "local");
+    let warning = report["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.starts_with("sw1 Ethernet12: DCBX: ETS:"), "{report}");
+}

@@ -82,6 +82,7 @@ impl CpuPort {
                 let (negotiated, frames) = agent.shut_down();
                 for port in negotiated {
                     switch.set_negotiated_pfc(now, port, None, store, outputs);
+                    switch.set_negotiated_ets(port, None);
                 }
                 frames
             }
@@ -116,7 +117,7 @@ impl CpuPort {
     }
 
     /// Serves all ports whose LLDP deadline is due: sends their frames, reports their events, and applies their
-    /// negotiated PFC.
+    /// negotiated PFC and ETS.
     fn serve_lldp<S: FrameStore>(
         &mut self,
         time: Picos,
@@ -132,6 +133,9 @@ impl CpuPort {
             for event in served.events {
                 let kind = SwitchEventKind::Lldp { port, event };
                 outputs.events.push(SwitchEvent { at: time, kind });
+            }
+            if let Some(tables) = served.changed_ets {
+                switch.set_negotiated_ets(port, tables);
             }
             if let Some(priorities) = served.changed_pfc {
                 switch.set_negotiated_pfc(time, port, priorities, store, outputs);

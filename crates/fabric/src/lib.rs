@@ -105,6 +105,8 @@ pub use time_series::TimeSeries;
 pub use timeline::{PortTimeline, Timeline};
 
 #[cfg(test)]
+mod dcbx_tests;
+#[cfg(test)]
 mod lldp_tests;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use thiserror::Error;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::{self, MASK_24};
+use xoff_wire::lldp::{EtsTables, SelectionAlgorithm};
 use xoff_wire::lldp_port::LldpPortSettings;
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{Addresses, ETHERNET_LEN, Ecn, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag};
@@ -65,7 +66,8 @@ pub struct HostConfig {
     /// [`Endpoint::enable_round_robin`]: xoff_rdma::Endpoint::enable_round_robin
     pub round_robin: bool,
     /// LLDP and DCBX. If the host is willing, it uses the PFC configuration of its peer instead of
-    /// [`NicConfig::pfc_honoured`]. `None`: the host neither sends nor processes LLDP frames.
+    /// [`NicConfig::pfc_honoured`], and the ETS recommendation of its peer instead of [`NicConfig::ets`]. `None`: the
+    /// host neither sends nor processes LLDP frames.
     pub lldp: Option<LldpPortSettings>,
 }
 
@@ -157,6 +159,10 @@ pub struct NicConfig {
     /// Weight of each class, 1 to 100. All classes with frames to send share the link in proportion to
     /// the weights.
     pub weights: [u8; PRIORITIES],
+    /// Traffic classes of the priorities, with strict priority or a share of the link (ETS). The algorithms are strict
+    /// priority and ETS. `None`: `weights` apply. A recommendation that the host adopts from its peer replaces both
+    /// ([`HostConfig::lldp`]).
+    pub ets: Option<EtsTables>,
     /// Receive buffer of a NIC that receives more slowly than the link. `None`: the NIC receives at
     /// link speed.
     pub receive_buffer: Option<ReceiveBuffer>,
@@ -175,6 +181,7 @@ impl NicConfig {
             pause_honoured: false,
             response_ns: link.pause_duration(2).as_nanos(),
             weights: [1; PRIORITIES],
+            ets: None,
             receive_buffer: None,
             pauses_until_resumed: false,
         }
@@ -405,6 +412,23 @@ pub struct HostConfigError {
     pub allowed: &'static str,
 }
 
+/// Returns whether a NIC can have these traffic classes.
+fn is_valid_ets(tables: &EtsTables) -> bool {
+    let is_ets = |class: &usize| tables.algorithm[*class] == SelectionAlgorithm::Ets;
+    let is_supported =
+        |class: &usize| is_ets(class) || tables.algorithm[*class] == SelectionAlgorithm::StrictPriority;
+    let shares = (0..PRIORITIES)
+        .filter(is_ets)
+        .map(|class| u32::from(tables.bandwidth_percent[class]));
+    let has_shares = (0..PRIORITIES).any(|class| is_ets(&class));
+    tables
+        .traffic_class
+        .iter()
+        .all(|class| usize::from(*class) < PRIORITIES)
+        && (0..PRIORITIES).all(|class| is_supported(&class))
+        && (!has_shares || shares.sum::<u32>() == 100)
+}
+
 impl HostConfig {
     /// Checks the range of every field.
     ///
@@ -443,6 +467,12 @@ impl HostConfig {
             "weights".into(),
             format!("{:?}", nic.weights),
             "1 to 100 each",
+        )?;
+        rule(
+            nic.ets.as_ref().is_none_or(is_valid_ets),
+            "ets".into(),
+            format!("{:?}", nic.ets),
+            "traffic classes 0 to 7 with strict priority or ETS; the shares of the ETS classes have the sum 100",
         )?;
         rule(
             self.dilate >= 1,

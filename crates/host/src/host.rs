@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos, prefetch};
-use xoff_wire::lldp_port::{LldpPort, LldpPortSettings};
+use xoff_wire::lldp::EtsTables;
 use xoff_wire::parse::ParsedHeaders;
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{ETHERNET_LEN, MacControl};
@@ -20,6 +20,7 @@ use super::receiver::Receiver;
 use super::schedule::ClassQueue;
 use xoff_rdma::{Completion, Counters, Endpoint, PostError, QpIndex, Telemetry, WorkRequest};
 
+mod negotiation;
 mod receive;
 mod results;
 mod settings;
@@ -63,6 +64,8 @@ pub struct Host {
     queue_pairs: QueuePairs,
     neighbours: Neighbours,
     receive_buffer: Option<Box<SlowReceiveBuffer>>,
+    /// ETS recommendation of the peer that the NIC uses instead of its configuration (DCBX).
+    negotiated_ets: Option<EtsTables>,
     queues: [ClassQueue; PRIORITIES],
     receiver: Receiver,
     sent_frames: u64,
@@ -123,6 +126,7 @@ impl Host {
                 .receive_buffer
                 .map(|buffer| Box::new(SlowReceiveBuffer::new(buffer, &config.nic.link))),
             neighbours,
+            negotiated_ets: None,
             pfc_outbox: VecDeque::new(),
             flows: config
                 .flows
@@ -342,38 +346,7 @@ impl Host {
     #[inline(never)]
     fn queue_control_frames(&mut self, now: Picos) {
         self.neighbours.queue_due_frames(now);
-        self.apply_negotiated_pfc(now);
-    }
-
-    /// Uses the PFC configuration of the peer if the host is willing.
-    fn apply_negotiated_pfc(&mut self, now: Picos) {
-        let negotiated = self.neighbours.lldp().and_then(|port| {
-            let is_willing = port.settings().dcbx.as_ref()?.pfc.is_willing;
-            Some(port.operational()?.pfc_enabled).filter(|_| is_willing)
-        });
-        if let Some(enabled) = negotiated.filter(|enabled| *enabled != self.config.nic.pfc_honoured) {
-            self.set_pfc(now, enabled);
-        }
-    }
-
-    /// Changes the settings of LLDP. `None` turns LLDP off, without a shutdown frame. PFC remains as it is until the
-    /// next negotiation.
-    pub fn set_lldp(&mut self, now: Picos, settings: Option<LldpPortSettings>) {
-        self.config.lldp.clone_from(&settings);
-        self.neighbours.set_lldp(now, settings);
-        self.apply_negotiated_pfc(now);
-    }
-
-    /// Tells the LLDP agent that the link has come up or gone down. A link that goes down ends the information of the
-    /// peer, so a willing host no longer uses its PFC configuration. The link of a new host is up.
-    pub fn set_lldp_link(&mut self, now: Picos, is_up: bool) {
-        self.neighbours.set_lldp_link(now, is_up);
-        self.apply_negotiated_pfc(now);
-    }
-
-    /// Returns the LLDP agent. Returns `None` if the host does not use LLDP ([`HostConfig::lldp`]).
-    pub fn lldp(&self) -> Option<&LldpPort> {
-        self.neighbours.lldp()
+        self.apply_negotiation(now);
     }
 
     fn enqueue_flow(&mut self, index: usize, now: Picos) {

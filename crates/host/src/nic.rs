@@ -2,10 +2,10 @@
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::{PauseReceiver, iter_set_bits};
-use xoff_dataplane::{LinkRate, LinkTiming, Picos, prefetch};
+use xoff_dataplane::{EtsScheduler, LinkRate, LinkTiming, Picos, prefetch};
+use xoff_wire::lldp::EtsTables;
 
 use super::config::NicConfig;
-use super::schedule::FairScheduler;
 
 /// Largest number of frames that a host sends at once after a late call. The link time of further frames is
 /// lost and recorded.
@@ -69,7 +69,7 @@ pub(super) struct Nic {
     honoured: u8,
     pause_honoured: bool,
     link: LinkRate,
-    share: FairScheduler,
+    scheduler: EtsScheduler,
     classes: [NicClass; PRIORITIES],
     /// Time from the arrival of a pause frame to its effect.
     response: Picos,
@@ -140,6 +140,15 @@ pub(super) struct SendSlot {
     pub(super) start: Picos,
 }
 
+/// Returns the scheduler of the priorities of a NIC. Each priority has its own queue.
+fn class_scheduler(config: &NicConfig, negotiated: Option<&EtsTables>) -> EtsScheduler {
+    const QUEUE_OF_PRIORITY: [u8; PRIORITIES] = [0, 1, 2, 3, 4, 5, 6, 7];
+    match negotiated.or(config.ets.as_ref()) {
+        Some(tables) => EtsScheduler::new(tables, &QUEUE_OF_PRIORITY),
+        None => EtsScheduler::with_weights(config.weights),
+    }
+}
+
 impl Nic {
     pub(super) fn new(config: &NicConfig) -> Nic {
         let response = Picos::from_nanos(config.response_ns);
@@ -163,7 +172,7 @@ impl Nic {
             change_at: Picos::NEVER,
             classes: Default::default(),
             link_free: Picos::ZERO,
-            share: FairScheduler::new(config.weights),
+            scheduler: class_scheduler(config, None),
             deficit: Picos::ZERO,
             counters: NicCounters::default(),
         }
@@ -173,7 +182,7 @@ impl Nic {
     #[inline]
     pub(super) fn prefetch(&self) {
         prefetch(self);
-        prefetch(&self.share);
+        prefetch(&self.scheduler);
         // Queue pairs use class 3 by default.
         prefetch(&self.classes[3]);
     }
@@ -198,6 +207,12 @@ impl Nic {
         }
         self.whole_link.release_priorities(now, u8::from(is_honoured));
         self.update_paused_classes(now);
+    }
+
+    /// Changes the traffic classes of the priorities. `negotiated` has those that the peer recommends. `None`: the
+    /// configuration applies.
+    pub(super) fn set_ets(&mut self, config: &NicConfig, negotiated: Option<&EtsTables>) {
+        self.scheduler = class_scheduler(config, negotiated);
     }
 
     /// Sets the time from the arrival of later pause frames to their effect.
@@ -327,7 +342,7 @@ impl Nic {
         let class = if eligible.is_power_of_two() {
             eligible.trailing_zeros() as usize
         } else {
-            self.share.choose(eligible)?
+            self.scheduler.choose(eligible)?
         };
         Some(SendSlot { class, start })
     }
@@ -364,7 +379,7 @@ impl Nic {
     pub(super) fn record_sent(&mut self, slot: SendSlot, frame_len: u32) {
         let mac_len = self.link.mac_len(frame_len);
         self.link_free = slot.start.saturating_add(self.transmission_time(frame_len));
-        self.share.charge(slot.class, mac_len);
+        self.scheduler.charge(slot.class, mac_len);
         let class = &mut self.classes[slot.class];
         class.tx_frames += 1;
         class.tx_bytes += u64::from(mac_len);

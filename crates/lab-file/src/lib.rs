@@ -33,6 +33,7 @@
 
 mod form;
 mod jobs;
+mod nic;
 mod script;
 mod topology;
 mod tree;
@@ -45,6 +46,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 pub use form::{CheckedForm, FormError, LeftOut};
 pub use jobs::{JobFields, JobFlowFields, TransportFields};
+pub use nic::{DcbxFields, DcbxSettings, EtsFields};
 pub use script::{
     BlockFields, ConfigureFields, FaultFields, InjectFields, PauseFields, SendFields, StepFields, WaitFields,
 };

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+use super::nic::{DcbxFields, EtsFields};
 use super::values::deserialize_list;
 use super::{ConfigSource, Endpoint, OneOrMore, OrderedMap};
 
@@ -252,9 +253,11 @@ pub struct NicFields {
     /// 802.3x PAUSE frames instead. Default: all priorities. If the switch port has no PFC, the default also
     /// includes 802.3x PAUSE.
     pub pfc: Option<Vec<Spanned<u8>>>,
-    /// LLDP and DCBX of the host: `off`, `willing` or `not-willing`. A willing host uses the PFC configuration of its
-    /// switch port. Until then, `pfc` applies, by default no priority. Default: `off`.
-    pub dcbx: Option<Spanned<String>>,
+    /// LLDP and DCBX of the host. A willing host uses the PFC configuration and the ETS recommendation of its switch
+    /// port. Until then, `pfc` applies, by default no priority, and `ets`. Default: `off`.
+    pub dcbx: Option<Spanned<DcbxFields>>,
+    /// The traffic classes of the NIC (ETS). Default: the priorities share the link equally.
+    pub ets: Option<Spanned<EtsFields>>,
 }
 
 /// An entry of `links`.

@@ -7,14 +7,20 @@ use ipnet::IpNet;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::MASK_24;
 use xoff_wire::dcbx::DcbxConfiguration;
-use xoff_wire::lldp::{ChassisId, PortId, SelectionAlgorithm, SystemCapabilities, capability};
+use xoff_wire::lldp::{
+    ChassisId, EtsConfiguration, EtsTables, PfcConfiguration, PortId, SelectionAlgorithm, SystemCapabilities,
+    capability,
+};
 use xoff_wire::lldp_port::LldpPortSettings;
 use xoff_wire::{Ecn, VlanTag};
 
 use super::options::LabOptions;
-use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, OfferedRate, SendPlan, WorkloadTarget};
+use super::plan::{
+    DcbxPlan, EtsPlan, FlowPlan, HostPlan, IpVersion, LabPlan, OfferedRate, SendPlan, WorkloadTarget,
+};
 use xoff_host::{
-    FlowConfig, FlowOperation, FlowRate, Gateway, HostConfig, HostResults, ReceiveBuffer, flow_report,
+    FlowConfig, FlowOperation, FlowRate, Gateway, HostConfig, HostResults, NicConfig, ReceiveBuffer,
+    flow_report,
 };
 use xoff_telemetry::FlowReport;
 
@@ -88,23 +94,19 @@ pub(super) fn host_config(
         .buffer_bytes
         .map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
     config.flows = flows.take_flows(index);
-    if let Some(is_willing) = plan.nic.dcbx_willing {
-        if is_willing {
+    config.nic.ets = plan.nic.ets.as_ref().map(ets_tables);
+    if let Some(dcbx) = &plan.nic.dcbx {
+        if dcbx.pfc_willing {
             config.nic.pfc_honoured = plan.nic.pfc_honoured.unwrap_or(0);
         }
-        config.lldp = Some(lldp_settings(plan, is_willing, config.nic.pfc_honoured));
+        config.lldp = Some(lldp_settings(plan, dcbx, &config.nic));
     }
     config
 }
 
-/// Returns the LLDP settings of a host with DCBX. `enabled` contains its own priorities with PFC.
-fn lldp_settings(plan: &HostPlan, is_willing: bool, enabled: u8) -> LldpPortSettings {
-    let mut dcbx = DcbxConfiguration::default();
-    (dcbx.pfc.is_willing, dcbx.pfc.enabled) = (is_willing, enabled);
-    // The classes of a NIC share the link equally.
-    dcbx.ets.is_willing = is_willing;
-    dcbx.ets.tables.algorithm = [SelectionAlgorithm::Ets; 8];
-    dcbx.ets.tables.bandwidth_percent = [13, 13, 13, 13, 12, 12, 12, 12];
+/// Returns the LLDP settings of a host with DCBX. `nic` has its own configuration of PFC and ETS.
+fn lldp_settings(plan: &HostPlan, dcbx: &DcbxPlan, nic: &NicConfig) -> LldpPortSettings {
+    let tables = nic.ets.unwrap_or_else(equal_shares);
     let mut settings = LldpPortSettings::new(plan.mac, ChassisId::mac(plan.mac), PortId::mac(plan.mac));
     settings.information.system_name = Some(plan.name.clone());
     settings.information.port_description = Some("eth0".to_owned());
@@ -112,8 +114,45 @@ fn lldp_settings(plan: &HostPlan, is_willing: bool, enabled: u8) -> LldpPortSett
         supported: capability::STATION_ONLY,
         enabled: capability::STATION_ONLY,
     });
-    settings.dcbx = Some(dcbx);
+    settings.dcbx = Some(DcbxConfiguration {
+        pfc: PfcConfiguration {
+            is_willing: dcbx.pfc_willing,
+            can_bypass_macsec: false,
+            capability: dcbx.pfc_capability,
+            enabled: nic.pfc_honoured,
+        },
+        ets: EtsConfiguration {
+            is_willing: dcbx.ets_willing,
+            supports_credit_based_shaper: false,
+            capability: dcbx.ets_capability,
+            tables,
+        },
+        ets_recommendation: dcbx.ets_recommendation.then_some(tables),
+        ..DcbxConfiguration::default()
+    });
     settings
+}
+
+/// Returns the ETS configuration of a NIC without the field `ets`: the priorities share the link equally.
+fn equal_shares() -> EtsTables {
+    EtsTables {
+        algorithm: [SelectionAlgorithm::Ets; 8],
+        bandwidth_percent: [13, 13, 13, 13, 12, 12, 12, 12],
+        ..EtsTables::default()
+    }
+}
+
+/// Returns the ETS configuration of the field `ets`.
+fn ets_tables(plan: &EtsPlan) -> EtsTables {
+    let algorithm = |share: Option<u8>| match share {
+        Some(_) => SelectionAlgorithm::Ets,
+        None => SelectionAlgorithm::StrictPriority,
+    };
+    EtsTables {
+        traffic_class: plan.traffic_class,
+        bandwidth_percent: plan.shares.map(|share| share.unwrap_or(0)),
+        algorithm: plan.shares.map(algorithm),
+    }
 }
 
 /// Returns the flow configuration of a `send` step. Each frame is a complete SEND message, so all frames are

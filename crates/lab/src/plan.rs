@@ -4,6 +4,7 @@
 
 mod config_layer;
 mod names;
+mod nic;
 mod script;
 mod transport;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use config_layer::{COMPUTED_ROUTES, add_layers_of_step};
 pub use config_layer::{ComputedLayer, ConfigLayer};
+pub use nic::{DcbxPlan, EtsPlan, NicPlan};
 pub use script::{
     ActionPlan, EgressBlockPlan, FaultPlan, FaultSelectorPlan, InjectPlan, LinkDirectionPlan, PausePlan,
     ScriptPlan, SendPlan, StepPlan, WorkloadTarget,
@@ -215,27 +217,6 @@ pub enum VmAttachment {
     Tap,
     /// A stream socket. While the switch pauses the guest, the frames wait in the guest.
     Stream,
-}
-
-/// The options of the NIC of a model host. `None` means the default of the model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NicPlan {
-    /// The time from the arrival of a pause frame until the NIC stops sending, in nanoseconds of model time.
-    pub response_ns: Option<u64>,
-    /// The size of the receive buffer in bytes, at least 1. A host with this option reads frames at
-    /// `drain_bps` instead of the link speed. Both fields are set, or neither.
-    pub buffer_bytes: Option<u32>,
-    /// The rate at which the host reads its receive buffer, in bits per second of model time, 10 Mb/s to
-    /// 1.6 Tb/s.
-    pub drain_bps: Option<u64>,
-    /// The priorities for which the NIC honours PFC: bit *n* is priority *n*. With 0, the NIC honours 802.3x
-    /// PAUSE frames instead. With `None`, the NIC honours PFC of all priorities. If its switch port has no
-    /// PFC, the NIC honours 802.3x PAUSE frames, too.
-    pub pfc_honoured: Option<u8>,
-    /// Whether the host is willing to use the PFC and ETS configuration of its switch port (DCBX). `None`: the host
-    /// does not use LLDP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dcbx_willing: Option<bool>,
 }
 
 /// One link of a lab.

@@ -9,6 +9,7 @@ mod host_patterns;
 mod jobs;
 mod links;
 mod loops;
+mod nics;
 mod node_kinds;
 mod nodes;
 mod routing;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{PortId, QueueId, SwitchEvent, SwitchEventKind};
+use xoff_wire::dcbx::ConfigurationSource;
 use xoff_wire::lldp_port::LldpEvent;
 
 /// SAI object type of a port in the upper 16 bits of an object identifier.
@@ -79,7 +80,7 @@ pub fn action_name(action: WatchdogAction) -> &'static str {
 }
 
 /// Returns the name of an event: `pfc-storm`, `pfc-storm-restored`, `big-red-switch`, `mac-moves`,
-/// `lldp-neighbour-added`, `lldp-neighbour-removed`, `lldp-rejected`, `dcbx-pfc`, `dcbx-mismatch` or
+/// `lldp-neighbour-added`, `lldp-neighbour-removed`, `lldp-rejected`, `dcbx-pfc`, `dcbx-ets`, `dcbx-mismatch` or
 /// `dcbx-mismatches-ended`.
 pub fn event_name(kind: &SwitchEventKind) -> &'static str {
     match kind {
@@ -92,6 +93,7 @@ pub fn event_name(kind: &SwitchEventKind) -> &'static str {
             LldpEvent::NeighbourRemoved => "lldp-neighbour-removed",
             LldpEvent::Rejected(_) => "lldp-rejected",
             LldpEvent::PfcChanged(_) => "dcbx-pfc",
+            LldpEvent::EtsChanged(_) => "dcbx-ets",
             LldpEvent::Mismatch(_) => "dcbx-mismatch",
             LldpEvent::MismatchesEnded => "dcbx-mismatches-ended",
         },
@@ -112,6 +114,10 @@ pub fn describe_lldp_event(event: LldpEvent) -> String {
                 .collect();
             format!("PFC in operation on priority {}", numbers.join(" "))
         }
+        LldpEvent::EtsChanged(ConfigurationSource::Peer) => {
+            "ETS in operation as the peer recommends".to_owned()
+        }
+        LldpEvent::EtsChanged(ConfigurationSource::Local) => "ETS in operation as configured".to_owned(),
         LldpEvent::Mismatch(mismatch) => mismatch.to_string(),
         LldpEvent::MismatchesEnded => "both ends agree".to_owned(),
     }

@@ -13,8 +13,8 @@
 //! - Application priorities have no willing bit. Each end uses its own table, and differences are reported.
 //!
 //! A port uses its own configuration if it has no neighbour with DCBX or more than one, and for an attribute that
-//! the neighbour does not send. A port does not adopt a configuration beyond its own capability.
-//! [`Operational::mismatches`] names every difference that remains.
+//! the neighbour does not send. A port does not adopt a configuration beyond its own capability, and no traffic classes
+//! that split one of its queues. [`Operational::mismatches`] names every difference that remains.
 //!
 //! # Examples
 //!

@@ -49,7 +49,7 @@ pub use neighbour::{LldpNeighbour, NEIGHBOURS_MAX};
 use neighbour::{NeighbourTable, Update};
 use transmission::TransmitTimer;
 
-use crate::dcbx::{DcbxConfiguration, DcbxPort, Mismatch, Operational};
+use crate::dcbx::{ConfigurationSource, DcbxConfiguration, DcbxPort, Mismatch, Operational};
 use crate::lldp::{ChassisId, Lldpdu, PortId, TlvProblem};
 
 /// A time that never comes, in nanoseconds.
@@ -109,6 +109,9 @@ pub enum LldpEvent {
     NeighbourRemoved,
     /// The priorities with PFC in operation have changed to this mask. Bit *n* is priority *n*.
     PfcChanged(u8),
+    /// The port uses another ETS recommendation of its peer, or its own configuration again. The value is the end of
+    /// the link whose configuration is in operation.
+    EtsChanged(ConfigurationSource),
     /// The negotiation has found a difference between both ends that it does not remove.
     Mismatch(Mismatch),
     /// All differences have ended.
@@ -319,6 +322,18 @@ impl LldpPort {
         };
         if pfc != old_pfc {
             self.events.push_back(LldpEvent::PfcChanged(pfc));
+        }
+        let adopted_ets = |of: Option<&Operational>| {
+            of.filter(|of| of.ets_source == ConfigurationSource::Peer)
+                .map(|of| of.ets)
+        };
+        let new_ets = adopted_ets(self.operational.as_ref());
+        if new_ets != adopted_ets(old.as_ref()) {
+            let source = match new_ets {
+                Some(_) => ConfigurationSource::Peer,
+                None => ConfigurationSource::Local,
+            };
+            self.events.push_back(LldpEvent::EtsChanged(source));
         }
         let new = mismatches
             .iter()

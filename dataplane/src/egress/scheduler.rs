@@ -1,10 +1,12 @@
-//! Egress scheduler: strict priority queues first, then deficit weighted round robin (DWRR) in bytes.
+//! Egress scheduler: strict priority queues first, then deficit weighted round robin (DWRR) in bytes. While a
+//! negotiated ETS configuration is in operation, [`EtsScheduler`] selects the queue instead.
 
 use core::hint::select_unpredictable;
 
 use super::config::{QueueConfig, SchedulingMode};
+use super::ets::EtsScheduler;
 use super::shaper::TokenBucket;
-use crate::bits::iter_set_bits;
+use crate::bits::{iter_set_bits, next_set_bit};
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 
@@ -27,11 +29,17 @@ pub enum SchedulerDecision {
 #[repr(C)] // what each departure reads comes first
 pub struct Scheduler {
     strict_queues: u8,
-    shaped_queues: u8,
+    /// Queues with a shaper. All queues if `ets` selects the queue.
+    restricted_queues: u8,
     current_queue: u8,
     deficits: [u32; PRIORITIES],
     quanta: [u32; PRIORITIES],
     shapers: [Option<TokenBucket>; PRIORITIES],
+    /// Strict queues of the configuration.
+    configured_strict_queues: u8,
+    /// Selects the queue instead of strict priority and DWRR. It is called only for `restricted_queues`, so ports
+    /// without ETS need no additional step.
+    ets: Option<Box<EtsScheduler>>,
 }
 
 impl Scheduler {
@@ -39,27 +47,29 @@ impl Scheduler {
     pub fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
         let mut scheduler = Scheduler {
             strict_queues: 0,
-            shaped_queues: 0,
+            restricted_queues: 0,
             shapers: [const { None }; PRIORITIES],
             quanta: [0; PRIORITIES],
             deficits: [0; PRIORITIES],
             current_queue: 0,
+            configured_strict_queues: 0,
+            ets: None,
         };
         scheduler.reconfigure(queues);
         scheduler
     }
 
-    /// Applies new weights and shapers. Deficits and the state of the shapers are kept.
+    /// Applies new weights and shapers. Deficits, the state of the shapers and ETS are kept.
     pub(crate) fn reconfigure(&mut self, queues: &[QueueConfig; PRIORITIES]) {
         let weight = |q: &QueueConfig| match q.schedule {
             SchedulingMode::Strict => None,
             SchedulingMode::Dwrr { weight } => Some(u32::from(weight.max(1))),
         };
         let smallest = queues.iter().filter_map(weight).min().unwrap_or(1);
-        (self.strict_queues, self.shaped_queues) = (0, 0);
+        self.configured_strict_queues = 0;
         for (n, queue) in queues.iter().enumerate() {
             match weight(queue) {
-                None => self.strict_queues |= 1 << n,
+                None => self.configured_strict_queues |= 1 << n,
                 Some(weight) => self.quanta[n] = weight * QUANTUM_BYTES / smallest,
             }
             self.shapers[n] = match (self.shapers[n].take(), queue.shaper) {
@@ -70,8 +80,25 @@ impl Scheduler {
                     Some(bucket)
                 }
             };
-            self.shaped_queues |= u8::from(queue.shaper.is_some()) << n;
         }
+        self.update_masks();
+    }
+
+    /// Lets `ets` select the queues. `None` restores strict priority and DWRR of the configuration. Shapers apply in
+    /// both cases.
+    pub(crate) fn set_ets(&mut self, ets: Option<EtsScheduler>) {
+        self.ets = ets.map(Box::new);
+        self.update_masks();
+    }
+
+    fn update_masks(&mut self) {
+        let shaped = |n: usize| u8::from(self.shapers[n].is_some()) << n;
+        let shaped_queues = (0..PRIORITIES).fold(0, |mask, n| mask | shaped(n));
+        // With ETS, only one queue is left for the rules of `select_queue`. As a strict queue, it needs no deficit.
+        (self.strict_queues, self.restricted_queues) = match self.ets {
+            Some(_) => (0xff, 0xff),
+            None => (self.configured_strict_queues, shaped_queues),
+        };
     }
 
     /// Selects one of the queues in `candidates`. Bit *n* of this mask is set if queue *n* has a frame that
@@ -84,9 +111,9 @@ impl Scheduler {
         candidates: u8,
         head_len: impl Fn(usize) -> u32,
     ) -> SchedulerDecision {
-        let held = match candidates & self.shaped_queues {
+        let held = match candidates & self.restricted_queues {
             0 => 0,
-            shaped_queues => self.queues_held_by_shapers(now, shaped_queues),
+            restricted_queues => self.held_queues(now, restricted_queues),
         };
         let open = candidates & !held;
         if open == 0 {
@@ -119,8 +146,8 @@ impl Scheduler {
     /// frame (`mac_len`). `emptied` is true if the queue is now empty.
     #[inline(always)]
     pub fn record_sent(&mut self, now: Picos, queue: usize, bytes: u32, emptied: bool) {
-        if self.shaped_queues & 1 << queue != 0 {
-            self.charge_shaper(now, queue, bytes);
+        if self.restricted_queues & 1 << queue != 0 {
+            self.charge_restricted(now, queue, bytes);
         }
         if emptied {
             self.deficits[queue] = 0;
@@ -137,16 +164,19 @@ impl Scheduler {
         self.deficits[queue] = 0;
     }
 
-    /// Returns true if queue `queue` has a shaper.
+    /// Returns true if each frame of queue `queue` counts for a shaper or for ETS.
     #[inline(always)]
-    pub(crate) fn has_shaper(&self, queue: usize) -> bool {
-        self.shaped_queues & 1 << queue != 0
+    pub(crate) fn is_restricted(&self, queue: usize) -> bool {
+        self.restricted_queues & 1 << queue != 0
     }
 
     #[inline(never)]
-    fn charge_shaper(&mut self, now: Picos, queue: usize, bytes: u32) {
+    fn charge_restricted(&mut self, now: Picos, queue: usize, bytes: u32) {
         if let Some(shaper) = &mut self.shapers[queue] {
             shaper.charge(now, bytes);
+        }
+        if let Some(ets) = &mut self.ets {
+            ets.charge(queue, bytes);
         }
     }
 
@@ -160,11 +190,20 @@ impl Scheduler {
         self.deficits = [0; PRIORITIES];
     }
 
+    /// Returns the queues that a shaper holds, and with ETS all queues that are not selected.
     #[inline(never)]
-    fn queues_held_by_shapers(&self, now: Picos, shaped_queues: u8) -> u8 {
-        iter_set_bits(shaped_queues)
+    fn held_queues(&mut self, now: Picos, restricted_queues: u8) -> u8 {
+        let held = iter_set_bits(restricted_queues)
             .filter(|&n| self.shapers[n].as_ref().is_some_and(|s| s.ready_at() > now))
-            .fold(0, |held, n| held | 1 << n)
+            .fold(0, |held, n| held | 1 << n);
+        let selected = self
+            .ets
+            .as_mut()
+            .and_then(|ets| ets.choose(restricted_queues & !held));
+        match selected {
+            Some(queue) => restricted_queues & !(1 << queue),
+            None => held,
+        }
     }
 
     fn shapers_ready_at(&self, held: u8) -> Picos {
@@ -174,13 +213,6 @@ impl Scheduler {
         };
         iter_set_bits(held).map(ready).min().unwrap_or(Picos::NEVER)
     }
-}
-
-/// Returns the number of the lowest set bit above bit `after`. After the highest bit, the search continues
-/// with bit 0. Returns `after` if this is the only set bit.
-fn next_set_bit(mask: u8, after: usize) -> usize {
-    let above = mask.rotate_right(after as u32 + 1);
-    (after + 1 + above.trailing_zeros() as usize) % PRIORITIES
 }
 
 #[cfg(test)]
@@ -266,6 +298,34 @@ mod tests {
             scheduler.select_queue(Picos::ZERO, 0b101, |_| 100),
             SchedulerDecision::Queue(0)
         );
+    }
+
+    #[test]
+    fn ets_replaces_strict_priority_and_dwrr_until_it_ends() {
+        let mut queues = [dwrr(1); PRIORITIES];
+        queues[5].schedule = SchedulingMode::Strict;
+        let mut scheduler = Scheduler::new(&queues);
+        let mut weights = [1; PRIORITIES];
+        weights[0] = 4;
+        scheduler.set_ets(Some(EtsScheduler::with_weights(weights)));
+        let lens = [1000; PRIORITIES];
+        let bytes = send_turns(&mut scheduler, 0b10_0001, lens, 1_000);
+        assert!(bytes[0].abs_diff(800_000) <= 2_000, "{bytes:?}");
+        // A new configuration keeps ETS, and a shaper holds the queue that ETS would select.
+        queues[0].shaper = Some(ShaperConfig {
+            bytes_per_second: 1_000,
+            burst_bytes: 0,
+        });
+        scheduler.reconfigure(&queues);
+        let bytes = send_turns(&mut scheduler, 0b10_0001, lens, 10);
+        assert_eq!(bytes[0], 1000);
+        assert!(scheduler.is_restricted(5));
+        scheduler.set_ets(None);
+        assert!(scheduler.is_restricted(0) && !scheduler.is_restricted(5));
+        assert_eq!(send_turns(&mut scheduler, 0b10_0010, lens, 10)[5], 10_000);
+        queues[5] = dwrr(1);
+        scheduler.reconfigure(&queues);
+        assert_eq!(send_turns(&mut scheduler, 0b10_0010, lens, 1_000)[5], 500_000);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod links;
 mod mac_control;
 mod mac_control_log;
 mod mtu;
+mod negotiation;
 mod neighbour_resolution;
 mod own_frames;
 mod pauses;

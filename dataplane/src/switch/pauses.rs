@@ -4,8 +4,6 @@
 use super::Switch;
 use super::port::Port;
 use crate::bits::iter_set_bits;
-use crate::config::PfcConfig;
-use crate::frame::FrameStore;
 use crate::ids::{PRIORITIES, PgId, PortId, TRAFFIC_CLASSES};
 use crate::outputs::Outputs;
 use crate::pfc::PauseHistory;
@@ -55,24 +53,6 @@ impl Switch {
         self.apply_pause_changes(now, port, outputs);
     }
 
-    /// Enables PFC of a port for the priorities that the negotiation with the peer has selected (DCBX). Bit *n* is
-    /// priority *n*. `None` enables PFC for the priorities of the configuration. New configurations of the switch keep
-    /// the negotiated priorities.
-    ///
-    /// Priorities without PFC no longer pause the port. Priorities with PFC signal the XOFF of their priority groups.
-    pub fn set_negotiated_pfc<S: FrameStore>(
-        &mut self,
-        now: Picos,
-        port: PortId,
-        priorities: Option<u8>,
-        store: &mut S,
-        outputs: &mut Outputs,
-    ) {
-        self.ports[port.index()].set_negotiated_pfc(priorities);
-        self.update_pauses(now, port, outputs);
-        self.try_transmit(now, port, store, outputs);
-    }
-
     /// Returns the mask of priorities that the peer must pause, based on the XOFF states of the port's
     /// priority groups. A group does not pause the peer while the watchdog drops the frames of the group.
     pub(super) fn xoff_pause_targets(&self, port: PortId) -> u16 {
@@ -86,12 +66,6 @@ impl Switch {
 
 /// Pause states, for use between two calls.
 impl Switch {
-    /// Returns the flow control of a port in operation: the configuration, with the negotiated priorities
-    /// ([`Switch::set_negotiated_pfc`]).
-    pub fn flow_control(&self, port: PortId) -> &PfcConfig {
-        &self.ports[port.index()].pfc
-    }
-
     /// Returns a bit mask. Bit *n* is set if the peer pauses priority *n* of this port, with PFC or with
     /// 802.3x PAUSE. A PAUSE frame sets all bits.
     pub fn paused_priorities(&self, port: PortId) -> u8 {

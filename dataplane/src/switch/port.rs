@@ -8,7 +8,9 @@ use crate::bridge::MacAddress;
 use crate::config::{ClassMaps, EcnMarkPoint, PauseModel, PortConfig, SwitchConfig, WredProfile};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
-use crate::egress::{FrameQueue, FrameTable, LinkRate, QueuedFrame, Scheduler, TokenBucket, WredMarker};
+use crate::egress::{
+    EtsScheduler, FrameQueue, FrameTable, LinkRate, QueuedFrame, Scheduler, TokenBucket, WredMarker,
+};
 use crate::frame::FrameHandle;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
 use crate::mmu::BufferRefusal;
@@ -16,6 +18,7 @@ use crate::outputs::{Deadline, DroppedFrame, Outputs};
 use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT};
 use crate::watchdog::PortMonitor;
 use xoff_units::{Picos, prefetch};
+use xoff_wire::lldp::EtsTables;
 use xoff_wire::mac_control::{self, MacControl};
 use xoff_wire::parse::ParsedHeaders;
 
@@ -109,6 +112,8 @@ pub(crate) struct Port {
     negotiated_pfc: Option<u8>,
     /// Priorities with PFC in the configuration of the switch.
     configured_pfc: u8,
+    /// Traffic classes that the peer has configured (DCBX). `None`: the schedulers of the configuration apply.
+    negotiated_ets: Option<EtsTables>,
     /// For each drop reason: the buffer limit that caused the latest drop. `None` if no limit has caused
     /// a drop.
     pub(crate) refusals: [Option<BufferRefusal>; DropReason::COUNT],
@@ -151,6 +156,7 @@ impl Port {
             mark_on_arrival_queues: 0,
             negotiated_pfc: None,
             configured_pfc: port.pfc.enabled,
+            negotiated_ets: None,
             marker: WredMarker::new(config.seed, index as u16),
             fifos: [FrameQueue::EMPTY; PRIORITIES],
             backlogged_queues: 0,
@@ -211,6 +217,7 @@ impl Port {
         self.receiver.set_response_time(response);
         self.whole_port.set_response_time(response);
         self.scheduler.reconfigure(&port.queues);
+        self.set_negotiated_ets(self.negotiated_ets);
         self.shaper = match (self.shaper.take(), port.shaper) {
             (_, None) => None,
             (None, Some(shaper)) => Some(TokenBucket::new(shaper)),
@@ -236,6 +243,18 @@ impl Port {
     pub(crate) fn set_negotiated_pfc(&mut self, priorities: Option<u8>) {
         self.negotiated_pfc = priorities;
         self.pfc.enabled = priorities.unwrap_or(self.configured_pfc);
+    }
+
+    /// Sets the traffic classes that the peer has configured. `None` restores the schedulers of the configuration.
+    pub(crate) fn set_negotiated_ets(&mut self, tables: Option<EtsTables>) {
+        self.negotiated_ets = tables;
+        let queues = &self.pfc.priority_to_queue;
+        self.scheduler
+            .set_ets(tables.map(|tables| EtsScheduler::new(&tables, queues)));
+    }
+
+    pub(crate) fn negotiated_ets(&self) -> Option<&EtsTables> {
+        self.negotiated_ets.as_ref()
     }
 
     /// Derives the masks of dropped and pause-ignoring queues from the storms of the watchdog and its big
@@ -341,7 +360,7 @@ impl Port {
     }
 
     /// Returns true if a new frame for `queue` would leave immediately. This is the case if the link is free,
-    /// no frame waits, no shaper limits the port or the queue, and the queue is neither blocked nor paused.
+    /// no frame waits, no shaper and no ETS count the frame, and the queue is neither blocked nor paused.
     #[inline(always)]
     pub(crate) fn is_idle(&self, now: Picos, queue: usize) -> bool {
         self.free_at <= now
@@ -349,7 +368,7 @@ impl Port {
             && self.tx_enabled
             && self.enabled_queues & !self.paused_queues & 1 << queue != 0
             && self.shaper.is_none()
-            && !self.scheduler.has_shaper(queue)
+            && !self.scheduler.is_restricted(queue)
             && !self.has_control_frames()
     }
 

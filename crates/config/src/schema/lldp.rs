@@ -49,8 +49,15 @@ const DCBX_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("ets_willing", BOOLEAN).documented(
         "`false`",
         "true",
-        "Whether the port accepts the ETS recommendation of its neighbour. The result is reported, \
-         and the scheduler of the port does not change.",
+        "Whether the port accepts the ETS recommendation of its neighbour. A configured `QUEUE` `scheduler` of the port \
+         wins: such a port is not willing.",
+    ),
+    FieldSchema::new("ets_default", ValueKind::Text(255)).documented(
+        "weight 1 for each queue",
+        "0:20,3:80,6:strict",
+        "Schedulers of a willing port until its neighbour configures ETS: queue and weight, or queue and `strict`, \
+         separated by colons. The items are separated by commas. The weights are 1 to 100, and queues without an item \
+         have weight 1. The port also recommends this configuration.",
     ),
     FieldSchema::new("ets_capability", ValueKind::number(1, 8, "traffic classes")).documented(
         "8",

@@ -114,9 +114,11 @@ fn dcbx_follows_from_pfc_enable_and_the_schedulers() {
     let strict = SelectionAlgorithm::StrictPriority;
     assert_eq!(algorithms, [SelectionAlgorithm::Ets, strict, strict]);
     assert_eq!(
-        (dcbx.ets.is_willing, dcbx.ets_recommendation),
-        (true, Some(tables))
+        (dcbx.ets_recommendation, dcbx.queue_of_priority),
+        (Some(tables), [0, 0, 0, 3, 4, 0, 6, 0])
     );
+    // The configured schedulers win.
+    assert!(!dcbx.ets.is_willing);
     let entry = |priority, selector, protocol| ApplicationEntry {
         priority,
         selector,
@@ -155,6 +157,38 @@ fn a_configured_pfc_enable_wins() {
             .any(|text| text.starts_with("XOFF_DCBX|Ethernet0: pfc_willing has no effect, because")),
         "{warnings:?}"
     );
+}
+
+#[test]
+fn configured_schedulers_win_over_a_negotiated_ets() {
+    let negotiates = |field: &str, tables: &str| {
+        let text = format!(
+            r#"{{"LLDP": {{"GLOBAL": {{}}}}, "SCHEDULER": {{"s": {{"type": "DWRR", "weight": "3"}}}},
+            "XOFF_DCBX": {{"Ethernet0": {{"ets_willing": "true"{field}}}}}{tables}}}"#
+        );
+        let config = load_config(&text, &PORTS);
+        let lldp = config.lldp.expect("LLDP is on");
+        let dcbx = lldp.ports[0].as_ref().and_then(|port| port.dcbx.as_ref());
+        let shares = dcbx.map(|dcbx| dcbx.ets.tables.bandwidth_percent);
+        let warnings = load_warnings(&text, &PORTS).into_iter();
+        (
+            dcbx.is_some_and(|dcbx| dcbx.ets.is_willing),
+            shares.unwrap_or_default(),
+            warnings
+                .filter(|text| text.starts_with("XOFF_DCBX|Ethernet0: ets_"))
+                .count(),
+        )
+    };
+    let equal = [13, 13, 13, 13, 12, 12, 12, 12];
+    assert_eq!(negotiates("", ""), (true, equal, 0));
+    // A scheduler of another port, and a queue without a scheduler.
+    let others = r#", "QUEUE": {"Ethernet4|3": {"scheduler": "s"}, "Ethernet0|3": {}}"#;
+    assert_eq!(negotiates("", others), (true, equal, 0));
+    let default = r#", "ets_default": "0:20, 3:80,1:strict,2:strict,4:strict,5:strict,6:strict,7:strict""#;
+    assert_eq!(negotiates(default, ""), (true, [20, 0, 0, 80, 0, 0, 0, 0], 0));
+    let own = r#", "QUEUE": {"Ethernet0|2-4": {"scheduler": "s"}}"#;
+    assert_eq!(negotiates("", own), (false, [7, 7, 22, 22, 21, 7, 7, 7], 1));
+    assert_eq!(negotiates(default, own), (false, [7, 7, 22, 22, 21, 7, 7, 7], 2));
 }
 
 #[test]
@@ -209,6 +243,16 @@ fn contradictory_and_malformed_fields_are_errors() {
             found[0].starts_with(&format!(r#"XOFF_DCBX|Ethernet0 applications "{item}": expected"#)),
             "{found:?}"
         );
+    }
+    for schedulers in ["0", "8:1", "0:0", "0:101", "0:dwrr", "0:1,0:2", "0:1,,1:1", "x:1"] {
+        let found = errors(
+            &format!(r#""ets_willing": "true", "ets_default": "{schedulers}""#),
+            "",
+        );
+        let start = format!(
+            r#"XOFF_DCBX|Ethernet0 ets_default "{schedulers}": expected queue:weight or queue:strict"#
+        );
+        assert!(found.len() == 1 && found[0].starts_with(&start), "{found:?}");
     }
     let twice = errors(r#""applications": "udp:1:1,udp:1:2""#, "");
     assert!(

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use xoff_dataplane::config::LldpConfig;
 use xoff_dataplane::{Picos, PortId};
-use xoff_wire::lldp::ETHERTYPE;
+use xoff_wire::dcbx::ConfigurationSource;
+use xoff_wire::lldp::{ETHERTYPE, EtsTables};
 use xoff_wire::lldp_port::{LldpPort, NEVER_NS};
 
 /// A port and its place in the schedule.
@@ -15,6 +16,8 @@ struct ScheduledPort {
     due_ns: u64,
     /// Priorities with PFC that the data plane uses instead of those of the configuration.
     applied_pfc: Option<u8>,
+    /// Traffic classes that the data plane uses instead of the schedulers of the configuration.
+    applied_ets: Option<EtsTables>,
 }
 
 /// The LLDP agent of a switch. It has no clock and does no I/O: [`CpuPort`](crate::CpuPort) serves its ports.
@@ -54,6 +57,7 @@ impl LldpAgent {
                         port: LldpPort::new(settings.clone()),
                         due_ns: NEVER_NS,
                         applied_pfc: None,
+                        applied_ets: None,
                     }));
                 }
                 (Some(old), None) => {
@@ -118,18 +122,14 @@ impl LldpAgent {
             .frames
             .extend(std::iter::from_fn(|| port.poll_frame(now_ns)));
         served.events.extend(std::iter::from_fn(|| port.poll_event()));
-        let negotiates = port
-            .settings()
-            .dcbx
-            .as_ref()
-            .is_some_and(|dcbx| dcbx.pfc.is_willing);
-        let pfc = port
-            .operational()
-            .filter(|_| negotiates)
-            .map(|used| used.pfc_enabled);
+        let (pfc, ets) = negotiated_settings(port);
         if pfc != scheduled.applied_pfc {
             scheduled.applied_pfc = pfc;
             served.changed_pfc = Some(pfc);
+        }
+        if ets != scheduled.applied_ets {
+            scheduled.applied_ets = ets;
+            served.changed_ets = Some(ets);
         }
         let next_ns = port.next_deadline_ns();
         self.schedule_port(index, next_ns);
@@ -144,14 +144,25 @@ impl LldpAgent {
         }
     }
 
-    /// Returns the ports whose PFC is negotiated, and the frames that end the information of all ports.
+    /// Returns the ports whose PFC or ETS is negotiated, and the frames that end the information of all ports.
     pub(crate) fn shut_down(self) -> (Vec<PortId>, Vec<(PortId, Vec<u8>)>) {
         let numbered = || self.ports.iter().enumerate();
         let ports = || numbered().filter_map(|(index, port)| Some((PortId(index as u16), port.as_ref()?)));
-        let negotiated = ports().filter(|(_, port)| port.applied_pfc.is_some());
+        let negotiated = ports().filter(|(_, port)| port.applied_pfc.is_some() || port.applied_ets.is_some());
         let frames = ports().filter_map(|(id, port)| Some((id, port.port.shutdown_frame()?)));
         (negotiated.map(|(id, _)| id).collect(), frames.collect())
     }
+}
+
+/// Returns the priorities with PFC and the traffic classes that the data plane uses instead of the configuration.
+fn negotiated_settings(port: &LldpPort) -> (Option<u8>, Option<EtsTables>) {
+    let Some((configured, operational)) = port.settings().dcbx.as_ref().zip(port.operational()) else {
+        return (None, None);
+    };
+    (
+        configured.pfc.is_willing.then_some(operational.pfc_enabled),
+        (operational.ets_source == ConfigurationSource::Peer).then_some(operational.ets),
+    )
 }
 
 /// What a served port wants from the data plane.
@@ -162,4 +173,6 @@ pub(crate) struct ServedPort {
     pub(crate) events: Vec<xoff_wire::lldp_port::LldpEvent>,
     /// The priorities with PFC that the data plane should use, if they have changed.
     pub(crate) changed_pfc: Option<Option<u8>>,
+    /// The traffic classes that the data plane should use, if they have changed.
+    pub(crate) changed_ets: Option<Option<EtsTables>>,
 }

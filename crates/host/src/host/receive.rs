@@ -104,7 +104,7 @@ impl Host {
     fn receive_other(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
         self.receiver.totals.other_frames += 1;
         let Some(resolved) = self.neighbours.receive(now, inbound.prefix, inbound.parsed) else {
-            self.apply_negotiated_pfc(now);
+            self.apply_negotiation(now);
             return;
         };
         self.queue_pairs.resolve(resolved.ip, resolved.mac);

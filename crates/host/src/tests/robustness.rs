@@ -1,6 +1,7 @@
 //! No arriving frame and no configuration causes a panic, and equal input gives equal output.
 
 use bolero::check;
+use xoff_wire::lldp::{EtsTables, SelectionAlgorithm};
 
 use super::*;
 
@@ -132,9 +133,16 @@ fn configurations_out_of_range_are_rejected() {
         Host::new(&config).map(|_| ()).unwrap_err().to_string()
     };
     type Case = (&'static str, &'static dyn Fn(&mut HostConfig));
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         ("speed is 0 Mb/s", &|c| c.nic.link.speed_mbps = 0),
         ("weights", &|c| c.nic.weights[2] = 0),
+        ("ets is Some", &|c| {
+            c.nic.ets = Some(EtsTables {
+                algorithm: [SelectionAlgorithm::Ets; 8],
+                bandwidth_percent: [50, 40, 0, 0, 0, 0, 0, 0],
+                ..EtsTables::default()
+            });
+        }),
         ("dilate is 0", &|c| c.dilate = 0),
         ("a unicast address", &|c| c.mac[0] = 1),
         ("flow 5 class is 8", &|c| c.flows[0].class = 8),

@@ -1,5 +1,7 @@
 //! Tests of settings that change while a host runs.
 
+use xoff_wire::lldp::{EtsTables, SelectionAlgorithm};
+
 use super::*;
 
 /// Returns the times at which `host` sends between two times.
@@ -133,4 +135,30 @@ fn a_reset_keeps_the_settings_and_ends_all_pauses() {
     deliver_pfc(&mut host, end, 0xff, [0xffff; 8]);
     let after = sent_between(&mut host, end, end + Picos::from_millis(1));
     assert!(after.len() <= 1, "{} frames", after.len());
+}
+
+#[test]
+fn the_nic_shares_its_link_by_its_traffic_classes() {
+    // Priorities 0 and 1 are one class with 20 %, priority 3 is a class with 80 %, priority 6 is strict.
+    let mut ets = EtsTables {
+        traffic_class: [0, 0, 0, 1, 0, 0, 2, 0],
+        ..EtsTables::default()
+    };
+    ets.algorithm[..2].fill(SelectionAlgorithm::Ets);
+    ets.bandwidth_percent[..2].copy_from_slice(&[20, 80]);
+    let mut config = host_config(1);
+    config.flows = [0, 1, 3, 6].map(|class| flow(class.into(), class)).to_vec();
+    config.flows[3].rate = FlowRate::LinkShare(500_000);
+    config.nic.ets = Some(ets);
+    let mut host = Host::new(&config).unwrap();
+    host.start(Picos::ZERO);
+    let end = Picos::from_millis(50);
+    run_single_host(&mut host, Picos::ZERO, end);
+    let sent = host.results(end).nic.tx_frames;
+    let all: u64 = sent.iter().sum();
+    let rest = all - sent[6];
+    assert!(sent[6].abs_diff(all / 2) <= 20, "{sent:?}");
+    assert!(sent[3].abs_diff(rest * 4 / 5) <= 20, "{sent:?}");
+    assert!(sent[0].abs_diff(sent[1]) <= 1, "{sent:?}");
+    assert_eq!(host.negotiated_ets(), None);
 }

@@ -6,12 +6,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_saphyr::{Location, Spanned};
 
 use super::super::plan::{
-    ConfigLayer, HOSTS_MAX, HOSTS_MAX_REAL_TIME, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan,
-    TimeMode,
+    ConfigLayer, HOSTS_MAX, HOSTS_MAX_REAL_TIME, HostKind, HostPlan, PgProfilesPlan, SwitchPlan, TimeMode,
 };
 use super::super::units;
 use super::{LabResolver, NodeIndex};
-use xoff_lab_file::{ConfigSource, NicFields, NodeFields};
+use xoff_lab_file::{ConfigSource, NodeFields};
 use xoff_telemetry::{InputLimit, read_input_text};
 use xoff_wire::DisplayMac;
 
@@ -192,50 +191,6 @@ impl LabResolver<'_> {
             }
         }
         host
-    }
-
-    /// Resolves the `nic` options of a model host.
-    fn resolve_nic(&mut self, nic: &Spanned<NicFields>) -> NicPlan {
-        let location = nic.referenced;
-        let nic = &nic.value;
-        let drain = nic.drain.as_ref().map(|text| {
-            u64::from(self.parse_quantity(Some(text), 0, units::parse_speed_mbps, units::SPEED)) * 1_000_000
-        });
-        if nic.buffer_bytes.is_some() != drain.is_some() {
-            let fix = "a slow receiver needs both: the size of its buffer and the speed at which it empties";
-            self.report_problem(location, "`buffer_bytes` and `drain` go together", fix);
-        }
-        if nic.buffer_bytes == Some(0) {
-            self.report_problem(
-                location,
-                "`buffer_bytes` is 0",
-                "write 1 or more, or leave it out for a receiver that keeps up",
-            );
-        }
-        let pfc_honoured = nic.pfc.as_ref().map(|priorities| {
-            let mut bits = 0_u8;
-            for priority in priorities {
-                bits |= 1 << self.number_in_range(Some(priority), 0, 0..=7, "");
-            }
-            bits
-        });
-        let dcbx_willing = match nic.dcbx.as_ref().map(|mode| (mode, mode.value.as_str())) {
-            None | Some((_, "off")) => None,
-            Some((_, "willing")) => Some(true),
-            Some((_, "not-willing")) => Some(false),
-            Some((mode, other)) => {
-                let fix = "write off, willing or not-willing";
-                self.report_problem(mode.referenced, format!("`dcbx` is {other}"), fix);
-                None
-            }
-        };
-        NicPlan {
-            dcbx_willing,
-            response_ns: nic.response_ns,
-            buffer_bytes: nic.buffer_bytes,
-            drain_bps: drain,
-            pfc_honoured,
-        }
     }
 
     /// Reports two hosts with the same MAC, IPv4 or IPv6 address.

@@ -2,6 +2,7 @@ mod balancing;
 mod error_lists;
 mod jobs;
 mod loops;
+mod nics;
 mod replay;
 mod script;
 mod topology;

@@ -53,15 +53,30 @@ pub enum Mismatch {
         /// Share at the peer in percent.
         peer: u8,
     },
-    /// The recommendation of the peer needs more traffic classes than this port supports.
+    /// A willing end should adopt a recommendation with more traffic classes than it supports.
     EtsCapability {
-        /// Number of traffic classes that this port supports.
+        /// True if this port is the end that cannot adopt the recommendation.
+        is_local: bool,
+        /// Number of traffic classes that the end supports.
         capability: u8,
         /// Number of traffic classes of the recommendation.
         wanted: u8,
     },
-    /// The recommendation of the peer needs an algorithm that this port does not support.
-    EtsAlgorithm(SelectionAlgorithm),
+    /// A willing end should adopt a recommendation with an algorithm that it does not support.
+    EtsAlgorithm {
+        /// True if this port is the end that cannot adopt the recommendation.
+        is_local: bool,
+        /// Algorithm of the recommendation.
+        algorithm: SelectionAlgorithm,
+    },
+    /// The recommendation of the peer has different traffic classes for two priorities that have one queue at this
+    /// port.
+    EtsQueue {
+        /// Number of the queue.
+        queue: u8,
+        /// The two lowest such priorities.
+        priorities: [u8; 2],
+    },
     /// An application has different priorities at both ends.
     Application {
         /// Meaning of `protocol`.
@@ -94,10 +109,7 @@ impl fmt::Display for Mismatch {
                 capability,
                 wanted,
             } => {
-                let (adopter, owner) = match is_local {
-                    true => ("this port", "the peer"),
-                    false => ("the peer", "this port"),
-                };
+                let (adopter, owner) = adopter_and_owner(is_local);
                 let wanted = Set(wanted);
                 write!(
                     f,
@@ -135,18 +147,33 @@ impl fmt::Display for Mismatch {
                     "ETS: the class of priority {priority} has {local} % at this port, {peer} % at the peer"
                 )
             }
-            Mismatch::EtsCapability { capability, wanted } => write!(
-                f,
-                "ETS: the recommendation of the peer needs traffic classes 0 to {}, and this port has the \
-                 capability {capability}",
-                wanted.saturating_sub(1)
-            ),
-            Mismatch::EtsAlgorithm(algorithm) => {
+            Mismatch::EtsCapability {
+                is_local,
+                capability,
+                wanted,
+            } => {
+                let (adopter, owner) = adopter_and_owner(is_local);
+                let highest = wanted.saturating_sub(1);
                 write!(
                     f,
-                    "ETS: the recommendation of the peer uses {algorithm}, which this port does not support"
+                    "ETS: {owner} recommends traffic classes 0 to {highest}, and {adopter} has the capability {capability}"
                 )
             }
+            Mismatch::EtsAlgorithm { is_local, algorithm } => {
+                let (adopter, owner) = adopter_and_owner(is_local);
+                write!(
+                    f,
+                    "ETS: {owner} recommends {algorithm}, which {adopter} does not support"
+                )
+            }
+            Mismatch::EtsQueue {
+                queue,
+                priorities: [first, second],
+            } => write!(
+                f,
+                "ETS: the peer recommends different traffic classes for priorities {first} and {second}, and this port has \
+                 both in queue {queue}"
+            ),
             Mismatch::Application {
                 selector,
                 protocol,
@@ -163,6 +190,14 @@ impl fmt::Display for Mismatch {
                 )
             }
         }
+    }
+}
+
+/// Returns the names of the end that cannot adopt a configuration, and of the end that owns this configuration.
+fn adopter_and_owner(is_local: bool) -> (&'static str, &'static str) {
+    match is_local {
+        true => ("this port", "the peer"),
+        false => ("the peer", "this port"),
     }
 }
 

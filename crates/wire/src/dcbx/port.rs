@@ -128,6 +128,7 @@ impl DcbxPort {
             mut ets,
             ets_recommendation,
             applications,
+            queue_of_priority: _,
         } = self.configuration.clone();
         pfc.enabled = operational.pfc_enabled;
         ets.tables = operational.ets;

@@ -14,6 +14,9 @@ pub struct DcbxConfiguration {
     pub pfc: PfcConfiguration,
     /// ETS with the willing bit and the capability.
     pub ets: EtsConfiguration,
+    /// Queue of each priority, 0 to 7. Priorities with one queue cannot have different traffic classes, so the port
+    /// does not adopt such a recommendation.
+    pub queue_of_priority: [u8; PRIORITIES],
     /// Configuration that the port recommends to its peer. `None`: the port sends no recommendation.
     pub ets_recommendation: Option<EtsTables>,
     /// Priorities of applications. The port sends no TLV if the list is empty.
@@ -21,7 +24,7 @@ pub struct DcbxConfiguration {
 }
 
 impl Default for DcbxConfiguration {
-    /// No PFC, strict priority with one class for each priority, not willing, no recommendation.
+    /// No PFC, strict priority with one class and one queue for each priority, not willing, no recommendation.
     fn default() -> DcbxConfiguration {
         DcbxConfiguration {
             pfc: PfcConfiguration {
@@ -36,6 +39,7 @@ impl Default for DcbxConfiguration {
                 capability: 8,
                 tables: EtsTables::default(),
             },
+            queue_of_priority: [0, 1, 2, 3, 4, 5, 6, 7],
             ets_recommendation: None,
             applications: Vec::new(),
         }
@@ -92,8 +96,7 @@ impl Operational {
             operational.resolve_pfc(mac, local.pfc, peer.mac, pfc);
         }
         operational.resolve_ets(
-            &local.ets,
-            local.ets_recommendation.as_ref(),
+            local,
             peer.tlvs.ets_configuration.as_ref(),
             peer.tlvs.ets_recommendation,
         );
@@ -145,12 +148,11 @@ impl Operational {
     /// The asymmetric state machine of ETS (38.4.1).
     fn resolve_ets(
         &mut self,
-        local: &EtsConfiguration,
-        own_recommendation: Option<&EtsTables>,
+        local: &DcbxConfiguration,
         peer: Option<&EtsConfiguration>,
         recommendation: Option<EtsRecommendation>,
     ) {
-        if let Some(EtsRecommendation { tables }) = recommendation.filter(|_| local.is_willing) {
+        if let Some(EtsRecommendation { tables }) = recommendation.filter(|_| local.ets.is_willing) {
             match refuse_recommendation(local, &tables) {
                 Some(mismatch) => self.mismatches.push(mismatch),
                 None => {
@@ -162,10 +164,12 @@ impl Operational {
         let Some(peer) = peer else {
             return;
         };
+        let own_recommendation = local.ets_recommendation.filter(|_| peer.is_willing);
         // Until its next frame, a willing peer announces the configuration before it adopted the recommendation.
-        let peer_adopts = peer.is_willing && own_recommendation.is_some();
-        if self.ets_source == ConfigurationSource::Local && !peer_adopts {
-            self.compare_ets(&peer.tables);
+        match own_recommendation {
+            Some(tables) => self.mismatches.extend(refuse_tables(false, peer, &tables)),
+            None if self.ets_source == ConfigurationSource::Local => self.compare_ets(&peer.tables),
+            None => {}
         }
     }
 
@@ -220,13 +224,42 @@ impl Operational {
 }
 
 /// Returns the reason why a port cannot adopt a recommendation.
-fn refuse_recommendation(local: &EtsConfiguration, tables: &EtsTables) -> Option<Mismatch> {
+fn refuse_recommendation(local: &DcbxConfiguration, tables: &EtsTables) -> Option<Mismatch> {
+    refuse_tables(true, &local.ets, tables).or_else(|| find_split_queue(&local.queue_of_priority, tables))
+}
+
+/// Returns the reason why an end of the link does not support traffic classes. `is_local` is true for this port.
+fn refuse_tables(is_local: bool, end: &EtsConfiguration, tables: &EtsTables) -> Option<Mismatch> {
     let wanted = tables.traffic_classes();
-    if wanted > local.capability {
-        let capability = local.capability;
-        return Some(Mismatch::EtsCapability { capability, wanted });
+    if wanted > end.capability {
+        return Some(Mismatch::EtsCapability {
+            is_local,
+            capability: end.capability,
+            wanted,
+        });
     }
-    let shaper = SelectionAlgorithm::CreditBasedShaper;
-    let needs_shaper = tables.uses(shaper) && !local.supports_credit_based_shaper;
-    needs_shaper.then_some(Mismatch::EtsAlgorithm(shaper))
+    let is_supported = |algorithm| match algorithm {
+        SelectionAlgorithm::StrictPriority | SelectionAlgorithm::Ets => true,
+        SelectionAlgorithm::CreditBasedShaper => end.supports_credit_based_shaper,
+        // No TLV states which algorithm of which vendor is meant.
+        SelectionAlgorithm::VendorSpecific => false,
+    };
+    let mut algorithms = tables.algorithm.into_iter();
+    algorithms
+        .find(|&algorithm| !is_supported(algorithm) && tables.uses(algorithm))
+        .map(|algorithm| Mismatch::EtsAlgorithm { is_local, algorithm })
+}
+
+/// Returns two priorities with one queue and different traffic classes.
+fn find_split_queue(queue_of_priority: &[u8; PRIORITIES], tables: &EtsTables) -> Option<Mismatch> {
+    let class = &tables.traffic_class;
+    let mut pairs =
+        (0..PRIORITIES).flat_map(|first| (first + 1..PRIORITIES).map(move |second| (first, second)));
+    let (first, second) = pairs.find(|&(first, second)| {
+        queue_of_priority[first] == queue_of_priority[second] && class[first] != class[second]
+    })?;
+    Some(Mismatch::EtsQueue {
+        queue: queue_of_priority[first],
+        priorities: [first as u8, second as u8],
+    })
 }

@@ -149,31 +149,74 @@ fn configuration_beyond_the_capability_is_not_adopted() {
         texts[..2],
         [
             "PFC: the peer has PFC on priority 3 4, and this port has the capability 1",
-            "ETS: the recommendation of the peer needs traffic classes 0 to 5, and this port has the capability 2",
+            "ETS: the peer recommends traffic classes 0 to 5, and this port has the capability 2",
         ]
     );
+    let texts: Vec<String> = high
+        .operational()
+        .mismatches
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(
-        high.operational().mismatches[0],
-        Mismatch::PfcCapability {
-            is_local: false,
-            capability: 1,
-            wanted: 0b11000,
-        }
+        texts,
+        [
+            "PFC: this port has PFC on priority 3 4, and the peer has the capability 1",
+            "ETS: this port recommends traffic classes 0 to 5, and the peer has the capability 2",
+        ]
     );
 }
 
 #[test]
 fn recommendation_with_an_unsupported_algorithm_is_not_adopted() {
-    let mut low = DcbxPort::new(LOW, configuration(false, true, 8, 60));
-    let mut shaped = configuration(false, false, 8, 60);
-    let mut recommended = EtsTables::default();
-    recommended.algorithm[3] = SelectionAlgorithm::CreditBasedShaper;
-    shaped.ets_recommendation = Some(recommended);
-    let mut high = DcbxPort::new(HIGH, shaped);
+    for (algorithm, name) in [
+        (SelectionAlgorithm::CreditBasedShaper, "credit-based shaper"),
+        (SelectionAlgorithm::VendorSpecific, "vendor-specific"),
+    ] {
+        let mut low = DcbxPort::new(LOW, configuration(false, true, 8, 60));
+        let mut other = configuration(false, false, 8, 60);
+        let mut recommended = EtsTables::default();
+        recommended.algorithm[3] = algorithm;
+        other.ets_recommendation = Some(recommended);
+        let mut high = DcbxPort::new(HIGH, other);
+        exchange(&mut low, &mut high);
+        let texts = |port: &DcbxPort| -> Vec<String> {
+            port.operational()
+                .mismatches
+                .iter()
+                .map(ToString::to_string)
+                .collect()
+        };
+        let at_low = format!("ETS: the peer recommends {name}, which this port does not support");
+        let at_high = format!("ETS: this port recommends {name}, which the peer does not support");
+        assert_eq!((texts(&low), texts(&high)), (vec![at_low], vec![at_high]));
+        assert_eq!(low.operational().ets, tables(60));
+    }
+}
+
+#[test]
+fn a_recommendation_that_splits_a_queue_is_not_adopted() {
+    let mut shared = configuration(false, true, 8, 60);
+    // Priorities 2 and 3 have one queue, and the peer wants two classes for them.
+    shared.queue_of_priority = [0, 1, 2, 2, 4, 5, 6, 7];
+    let mut low = DcbxPort::new(LOW, shared);
+    let mut high = DcbxPort::new(HIGH, configuration(false, false, 8, 70));
     exchange(&mut low, &mut high);
-    let expected = Mismatch::EtsAlgorithm(SelectionAlgorithm::CreditBasedShaper);
-    assert_eq!(low.operational().mismatches, [expected]);
-    assert_eq!(low.operational().ets, tables(60));
+    let operational = low.operational();
+    assert_eq!(
+        (operational.ets, operational.ets_source),
+        (tables(60), ConfigurationSource::Local)
+    );
+    assert_eq!(
+        operational.mismatches[0].to_string(),
+        "ETS: the peer recommends different traffic classes for priorities 2 and 3, and this port has both in queue 2"
+    );
+    // Priorities of one class may have different queues.
+    let mut joined = low.configuration().clone();
+    joined.queue_of_priority = [0, 1, 2, 3, 2, 2, 2, 2];
+    low.set_configuration(joined);
+    assert_eq!(low.operational().ets, tables(70));
+    assert_eq!(low.operational().mismatches, []);
 }
 
 #[test]
