@@ -79,7 +79,6 @@ pub struct TrimCounters {
 /// own counters. The counters of frames and bytes do not include them. If such a frame is dropped, it is
 /// counted as a received frame of traffic class 0 and as a drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(C, align(64))] // what every frame counts comes first
 pub struct PortCounters {
     /// Number of received frames, including frames that were dropped later.
     pub rx_packets: u64,
@@ -189,11 +188,6 @@ impl Default for PortCounters {
 }
 
 impl PortCounters {
-    /// Restarts the measurement of utilisation with the next data frame.
-    pub(crate) fn restart_utilisation(&mut self) {
-        (self.tx_busy_ps, self.tx_first_ps, self.tx_last_ps) = (0, u64::MAX, 0);
-    }
-
     /// Returns the trimming counters of the port, summed over its queues.
     pub fn trim_counters(&self) -> TrimCounters {
         self.queues

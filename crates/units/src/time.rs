@@ -98,21 +98,22 @@ pub const fn nanos_as_in_ns3(value: f64, unit_ns: u64) -> Option<u64> {
 /// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Comparisons with ns-3 use different values,
 /// because ns-3 models links differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)] // the fields that a switch uses for each frame come first
 pub struct LinkTiming {
-    /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT` `speed`).
-    pub speed_mbps: u32,
     /// Number of bytes that the link adds to each frame: preamble, start delimiter and gap. The value for
     /// Ethernet is 20.
     pub overhead_bytes: u32,
-    /// Number of bytes in the gap after a frame. `overhead_bytes` includes the gap. A frame arrives at the
-    /// start of its gap. The value for Ethernet is 12.
-    pub gap_bytes: u32,
     /// Number of bytes in the FCS. Frame lengths without FCS (`frame_len`) do not include these bytes. The
     /// value for Ethernet is 4.
     pub fcs_bytes: u32,
     /// Length of the shortest frame with FCS, in bytes. Shorter frames are padded to this length. The value
     /// for Ethernet is 64.
     pub min_frame_bytes: u32,
+    /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT` `speed`).
+    pub speed_mbps: u32,
+    /// Number of bytes in the gap after a frame. `overhead_bytes` includes the gap. A frame arrives at the
+    /// start of its gap. The value for Ethernet is 12.
+    pub gap_bytes: u32,
     /// Step of transmission times in picoseconds, at least 1. Transmission times are rounded down to a
     /// multiple of this step. The step 1 means whole picoseconds.
     pub rounding_ps: u32,

@@ -51,27 +51,28 @@ pub(crate) enum PathDecision {
 
 /// Load balancing of a switch.
 #[derive(Debug)]
+#[repr(C)] // the fields that each frame uses come first
 pub(crate) struct LoadBalancer {
+    /// One selector for each next-hop group of the current routes. A group without an entry in this list uses
+    /// five-tuple hashing.
+    next_hops: Vec<MemberSelector>,
+    /// Groups with static hashing in which some next hops have no path to the destination leaf (site). Sorted
+    /// by group number.
+    detours: Vec<DetourGroup>,
+    /// True if a group has a scheme, or if the switch advertises loads to its neighbours.
+    measures_load: bool,
     config: BalancingConfig,
     seed: u64,
     hash_seed: u64,
     loads: PortLoads,
     log: MoveLog,
     placements: FlowPlacements,
-    /// One selector for each next-hop group of the current routes. A group without an entry in this list uses
-    /// five-tuple hashing.
-    next_hops: Vec<MemberSelector>,
     /// One selector for each LAG. A LAG without an entry in this list uses five-tuple hashing.
     lags: Vec<MemberSelector>,
-    /// True if a group has a scheme, or if the switch advertises loads to its neighbours.
-    measures_load: bool,
     /// Reachability and loads that neighbours have advertised.
     remote: RemotePaths,
     /// Reachability and loads that this switch advertises.
     advertiser: Advertiser,
-    /// Groups with static hashing in which some next hops have no path to the destination leaf (site). Sorted
-    /// by group number.
-    detours: Vec<DetourGroup>,
 }
 
 /// The next hops of a group with static hashing that still have a path to the site (the destination leaf). A

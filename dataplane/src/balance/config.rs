@@ -10,7 +10,11 @@ use xoff_units::{LinkTiming, Picos};
 
 /// Load balancing of a switch. The default is static hashing of the five-tuple for all groups.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[repr(C)] // the field that each frame uses comes first
 pub struct BalancingConfig {
+    /// ACL tables with exempt packets (rules with `DISABLE_ARS_FORWARDING`). For these packets, a static hash
+    /// of the five-tuple selects the member, under every scheme.
+    pub exempt: Vec<AclTable>,
     /// The configured load balancing schemes. Other fields refer to a scheme by its index in this list.
     pub schemes: Vec<SchemeConfig>,
     /// Default scheme of load balancing groups, as an index in `schemes`. The default applies if neither
@@ -28,9 +32,6 @@ pub struct BalancingConfig {
     pub next_hops: Vec<NextHopBalancing>,
     /// Measurement of the load of ports.
     pub load: LoadConfig,
-    /// ACL tables with exempt packets (rules with `DISABLE_ARS_FORWARDING`). For these packets, a static hash
-    /// of the five-tuple selects the member, under every scheme.
-    pub exempt: Vec<AclTable>,
     /// Link quality messages to neighbouring switches. `None`: the switch neither sends nor accepts them.
     pub advertise: Option<AdvertiseConfig>,
     /// Largest number of queue pairs for which the switch counts packets that arrive out of order

@@ -186,16 +186,17 @@ pub(crate) struct DequeuedFrame<'a> {
 /// Table of all frames in egress queues. Each frame is in the list of its queue. No memory is allocated
 /// after [`FrameTable::new`].
 #[derive(Debug)]
+#[repr(C)] // the fields that each frame uses come first
 pub(crate) struct FrameTable {
-    frames: Vec<QueuedFrame>,
+    in_use: usize,
     /// Largest number of frames.
     frames_max: usize,
-    free: u32,
-    in_use: usize,
-    shared: SharedCellCharges,
+    frames: Vec<QueuedFrame>,
     /// Number of bytes in all queues of each port. These numbers are in one array, so that load balancing can
     /// compare ports quickly.
     port_bytes: Vec<u64>,
+    free: u32,
+    shared: SharedCellCharges,
 }
 
 impl FrameTable {

@@ -1,18 +1,24 @@
 //! Frame lengths and transmission times of a link, computed without a division for each frame.
 
+use std::mem::offset_of;
+
 use xoff_units::{LinkTiming, Picos};
 
 /// A [`LinkTiming`] that also stores the transmission time of one byte. At Ethernet speeds, the time of one
 /// byte is a whole number of picoseconds. The time of a frame is then computed by a multiplication. At a
 /// speed without this property, the time of a frame is computed by a division.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)] // `LinkTiming` starts with the fields that each frame uses
 pub struct LinkRate {
-    timing: LinkTiming,
     /// Transmission time of one byte in picoseconds. 0: the transmission time is computed by a division.
-    ps_per_byte: u64,
+    ps_per_byte: u32,
+    timing: LinkTiming,
 }
 
 impl LinkRate {
+    /// Size of the fields that each frame uses. They are at the start.
+    pub(crate) const USED_BYTES: usize = offset_of!(LinkRate, timing) + offset_of!(LinkTiming, speed_mbps);
+
     /// Creates the rate of a link with this timing. A speed or rounding of 0 counts as 1.
     pub fn new(timing: LinkTiming) -> LinkRate {
         // A speed or rounding of 0 is a configuration error. Use 1 instead, to avoid a division by zero.
@@ -25,7 +31,7 @@ impl LinkRate {
         LinkRate {
             timing,
             ps_per_byte: match exact {
-                true => u64::from(8_000_000 / timing.speed_mbps),
+                true => 8_000_000 / timing.speed_mbps,
                 false => 0,
             },
         }
@@ -56,7 +62,7 @@ impl LinkRate {
         let wire_len = self.timing.wire_len(mac_len);
         match self.ps_per_byte {
             0 => self.timing.duration(wire_len),
-            ps => Picos(u64::from(wire_len) * ps),
+            ps => Picos(u64::from(wire_len) * u64::from(ps)),
         }
     }
 }

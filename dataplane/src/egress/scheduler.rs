@@ -32,9 +32,10 @@ pub struct Scheduler {
     /// Queues with a shaper. All queues if `ets` selects the queue.
     restricted_queues: u8,
     current_queue: u8,
+    /// The deficit of an empty queue is 0.
     deficits: [u32; PRIORITIES],
     quanta: [u32; PRIORITIES],
-    shapers: [Option<TokenBucket>; PRIORITIES],
+    shapers: [Option<Box<TokenBucket>>; PRIORITIES],
     /// Strict queues of the configuration.
     configured_strict_queues: u8,
     /// Selects the queue instead of strict priority and DWRR. It is called only for `restricted_queues`, so ports
@@ -43,6 +44,9 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
+    /// Size of the fields that a frame uses if it did not wait in a queue. They are at the start.
+    pub(crate) const HEAD_BYTES: usize = std::mem::offset_of!(Scheduler, deficits);
+
     /// Creates a scheduler for these queues. All deficits are zero.
     pub fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
         let mut scheduler = Scheduler {
@@ -74,7 +78,7 @@ impl Scheduler {
             }
             self.shapers[n] = match (self.shapers[n].take(), queue.shaper) {
                 (_, None) => None,
-                (None, Some(shaper)) => Some(TokenBucket::new(shaper)),
+                (None, Some(shaper)) => Some(Box::new(TokenBucket::new(shaper))),
                 (Some(mut bucket), Some(shaper)) => {
                     bucket.reconfigure(shaper);
                     Some(bucket)
@@ -158,16 +162,15 @@ impl Scheduler {
     /// had been selected and emptied.
     #[inline(always)]
     pub(crate) fn record_unqueued_frame(&mut self, queue: usize) {
+        debug_assert_eq!(self.deficits[queue], 0, "the queue is empty");
         if self.strict_queues & 1 << queue == 0 {
             self.current_queue = queue as u8;
         }
-        self.deficits[queue] = 0;
     }
 
-    /// Returns true if each frame of queue `queue` counts for a shaper or for ETS.
-    #[inline(always)]
-    pub(crate) fn is_restricted(&self, queue: usize) -> bool {
-        self.restricted_queues & 1 << queue != 0
+    /// Returns the queues of which each frame counts for a shaper or for ETS.
+    pub(crate) fn restricted_queues(&self) -> u8 {
+        self.restricted_queues
     }
 
     #[inline(never)]
@@ -209,7 +212,7 @@ impl Scheduler {
     fn shapers_ready_at(&self, held: u8) -> Picos {
         let ready = |n: usize| {
             let shaper = self.shapers[n].as_ref();
-            shaper.map_or(Picos::NEVER, TokenBucket::ready_at)
+            shaper.map_or(Picos::NEVER, |shaper| shaper.ready_at())
         };
         iter_set_bits(held).map(ready).min().unwrap_or(Picos::NEVER)
     }

@@ -68,6 +68,7 @@ use threshold::LimitRule;
 /// The buffer accounting of a switch. The [module](self) describes the rules. Methods panic if the
 /// configuration has no such port or pool.
 #[derive(Clone, Debug)]
+#[repr(C)] // the fields that each frame uses come first
 pub struct Mmu {
     cell: CellSize,
     groups: Vec<PriorityGroup>,

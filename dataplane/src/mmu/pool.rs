@@ -21,22 +21,23 @@ pub(super) struct XonWaiter {
 /// too high. A new waiter that needs fewer cells lowers the bound at once. If the need of a waiter grows, the
 /// bound does not change, which costs at most one unnecessary check.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))] // each frame uses the first cache line
 pub(super) struct BufferPool {
-    pub(super) limits: PoolLimits,
     /// Number of free shared cells. The number is negative if lossless queues have exceeded the pool, or if a
     /// new configuration has made the pool smaller than its use.
     pub(super) free: i64,
-    /// Headroom cells in use, including private headroom.
-    pub(super) headroom: i64,
     /// Smallest number of free cells since the last clear. The watermark of the shared space is the size of
     /// the pool minus this number.
     least_free: i64,
-    headroom_peak: i64,
     lower_bound: i64,
-    waiters: Vec<XonWaiter>,
     /// Groups that pause their peer (XOFF) and whose port has a port limit. Every release of cells of the
     /// pool checks all groups of this list.
     pub(super) waiting_at_port_limit: Vec<u16>,
+    pub(super) limits: PoolLimits,
+    /// Headroom cells in use, including private headroom.
+    pub(super) headroom: i64,
+    headroom_peak: i64,
+    waiters: Vec<XonWaiter>,
 }
 
 impl BufferPool {

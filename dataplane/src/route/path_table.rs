@@ -49,10 +49,11 @@ struct BucketRange {
 /// regardless of the weights. In such a group, every member has traffic, but flows move when the number of
 /// members changes.
 #[derive(Clone, Debug, Default)]
+#[repr(C)] // the fields that each frame uses come first
 pub struct PathTable {
-    resilient: Option<u16>,
     ranges: Vec<BucketRange>,
     buckets: Vec<NextHopId>,
+    resilient: Option<u16>,
     /// Preferred member (home) of each bucket. Empty for normal hashing.
     homes: Vec<NextHopId>,
     /// For each next hop: true if it was usable at the last assignment of buckets.

@@ -120,23 +120,24 @@ pub(crate) enum ResolvedHop {
 
 /// Layer-3 forwarding state of a switch.
 #[derive(Debug)]
+#[repr(C)] // the fields that each frame uses come first
 pub(crate) struct Router {
+    pub(crate) fib: Arc<Fib>,
+    hash_seed: u64,
+    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry. The
+    /// entry belongs to the station with this hash that was used last.
+    on_link: Box<[OnLinkAdjacency; ON_LINK_SLOTS]>,
+    /// Cached adjacency of each next hop.
+    adjacencies: Vec<Adjacency>,
+    paths: PathTable,
     interfaces: Vec<RouterInterface>,
     by_logical: Vec<Option<InterfaceId>>,
     by_vlan: Vec<(u16, InterfaceId)>,
-    pub(crate) fib: Arc<Fib>,
-    paths: PathTable,
     resilient_buckets: Option<u16>,
     /// Interface and neighbour of each next hop of the FIB. The neighbour is `None` if the neighbour table
     /// is full.
     hops: Vec<(InterfaceId, Option<NeighbourId>)>,
-    /// Cached adjacency of each next hop.
-    adjacencies: Vec<Adjacency>,
-    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry. The
-    /// entry belongs to the station with this hash that was used last.
-    on_link: Box<[OnLinkAdjacency; ON_LINK_SLOTS]>,
     pub(crate) neighbours: NeighbourTable,
-    hash_seed: u64,
     pub(crate) icmp_limit: RateLimit,
     pub(crate) cpu_limit: RateLimit,
 }

@@ -122,7 +122,7 @@ impl Switch {
         let pg = context.pg.number();
         ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
         let stopped = ingress.pause_targets_of_group(pg);
-        ingress.generator.enter_xoff(context.now, stopped);
+        ingress.change_control_frames(|frames| frames.generator.enter_xoff(context.now, stopped));
         self.try_transmit_control(context.now, context.from, store, outputs);
     }
 
@@ -186,7 +186,7 @@ impl Switch {
         if egress.dropping_queues & 1 << queue != 0 {
             return Err(DropReason::WatchdogEgress);
         }
-        let Some(wred) = &egress.wred[queue] else {
+        let Some(wred) = &egress.rules.wred[queue] else {
             return Ok(false);
         };
         let may_mark = wred.ecn && context.parsed.is_ecn_capable();

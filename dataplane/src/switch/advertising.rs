@@ -2,7 +2,7 @@
 //! and which path qualities the message contains.
 
 use super::Switch;
-use super::port::CONTROL_FRAMES_MAX;
+use super::control_frames::CONTROL_FRAMES_MAX;
 use crate::balance::RemoteAdvertisement;
 use crate::drops::DropReason;
 use crate::frame::{FrameHandle, FrameStore, ReceivedFrame};
@@ -98,10 +98,10 @@ impl Switch {
                 return;
             };
             let state = &mut self.ports[port.index()];
-            if state.control.len() >= CONTROL_FRAMES_MAX {
+            if state.control_frames().queue.len() >= CONTROL_FRAMES_MAX {
                 return store.release(frame);
             }
-            state.control.push_back(frame);
+            state.change_control_frames(|frames| frames.queue.push_back(frame));
             state.counters.link_quality_tx += 1;
             told += count;
         }

@@ -14,7 +14,7 @@ use crate::balance::LookupContext;
 use crate::bridge::{MacAddress, VlanTagAction};
 use crate::egress::{IngressCharge, QueuedFrame};
 use crate::frame::{FrameStore, ReceivedFrame};
-use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
+use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId};
 use crate::outputs::{ForwardingResult, Outputs};
 use crate::route::RouteHint;
 use crate::route::ip_header::{self, AddressScope, IpDestination};
@@ -129,7 +129,7 @@ impl Switch {
         };
         // This code exists twice, for bridged and for routed ports, so that neither copy needs the variables
         // of the other copy.
-        if ingress_binding.interface.is_none() {
+        if !ingress_binding.is_routed() {
             let Some(decision) = self.bridge_on_fast_path(now, ingress_binding, destination, source) else {
                 *result = self.receive_on_full_path(now, port, arrival, store, outputs);
                 return;
@@ -146,7 +146,7 @@ impl Switch {
             }
             return;
         }
-        if destination != ingress_binding.mac {
+        if !ingress_binding.is_addressed_to_router(destination) {
             *result = self.receive_on_full_path(now, port, arrival, store, outputs);
             return;
         }
@@ -207,7 +207,7 @@ impl Switch {
         if source.is_group() || source == destination {
             return None;
         }
-        Some((ingress.ingress_binding, class, destination, source))
+        Some((ingress.ingress_binding(), class, destination, source))
     }
 
     /// Bridges a frame between two untagged ports of one VLAN. Returns `None` if the frame needs the
@@ -348,13 +348,7 @@ impl Switch {
         if !self.mmu.try_admit(pg, id, cells) {
             return FastPathAdmission::NeedsFullPath;
         }
-        let counters = &mut ingress.counters;
-        counters.rx_packets += 1;
-        counters.rx_bytes += u64::from(mac_len);
-        counters.rx_class_packets[usize::from(tc) % TRAFFIC_CLASSES] += 1;
-        let counters = &mut counters.pgs[usize::from(group)];
-        counters.packets += 1;
-        counters.bytes += u64::from(mac_len);
+        ingress.traffic.count_received(tc, u64::from(mac_len));
         if let Some(addresses) = rewrite {
             let whole = rewrite::rewrite_routed_ipv4(frame, addresses);
             debug_assert!(whole, "its header has been read");
@@ -407,7 +401,7 @@ impl Switch {
     ) -> ForwardingResult {
         let mut context = self.count_arrival(now, port, arrival);
         context.rewrite = Some(decision.addresses);
-        context.interface = self.ports[port.index()].ingress_binding.interface;
+        context.interface = self.ports[port.index()].interface();
         let leaves = context.set_unicast_egress(LogicalPort(decision.to.0));
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
@@ -424,7 +418,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> ForwardingResult {
         let mut context = self.count_arrival(now, port, arrival);
-        context.interface = self.ports[port.index()].ingress_binding.interface;
+        context.interface = self.ports[port.index()].interface();
         let decision = self.forward_to_selected_hop(&mut context, hop, store);
         self.execute_decision(&mut context, decision, store, outputs)
     }

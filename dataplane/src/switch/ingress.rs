@@ -297,10 +297,10 @@ impl Switch {
                 false => Err(DropReason::DmacReserved),
             };
         }
-        let ingress_binding = self.ports[context.from.index()].ingress_binding;
-        let interface = match ingress_binding.interface {
+        let interface = match self.ports[context.from.index()].interface() {
             Some(interface) => {
-                match self.is_addressed_to_router(context, ingress_binding.mac, destination)? {
+                let own = self.router.interface(interface).mac;
+                match self.is_addressed_to_router(context, own, destination)? {
                     true => interface,
                     false => return self.handle_frame_not_to_router(context, interface, destination, store),
                 }
@@ -366,12 +366,12 @@ fn frame_context<'a>(
     FrameContext {
         now,
         from,
-        logical: ingress.ingress_binding.logical,
+        logical: ingress.ingress_binding().logical,
         pg,
         vlan: None,
         interface: None,
         rewrite: None,
-        to: ingress.ingress_binding.logical,
+        to: ingress.ingress_binding().logical,
         icmp_error: None,
         tc,
         lossless: mmu.is_lossless(pg),

@@ -47,7 +47,7 @@ impl Switch {
             if !state.link_up {
                 state.link_up = true;
                 state.up = state.admin_up;
-                state.generator.announce_xoff();
+                state.change_control_frames(|frames| frames.generator.announce_xoff());
                 self.try_transmit(now, port, store, outputs);
                 changed.push(port);
             }
@@ -75,10 +75,10 @@ impl Switch {
         self.ports[port.index()].release_pauses(now, true);
         self.apply_pause_changes(now, port, outputs);
         let state = &mut self.ports[port.index()];
-        state.generator.discard_pending();
+        state.change_control_frames(|frames| frames.generator.discard_pending());
         state.scheduler.clear_deficits();
         state.backlogged_queues = 0;
-        while let Some(frame) = state.control.pop_front() {
+        while let Some(frame) = state.change_control_frames(|frames| frames.queue.pop_front()) {
             store.release(frame);
         }
         for queue in 0..PRIORITIES {

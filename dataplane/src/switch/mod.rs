@@ -5,6 +5,7 @@ mod address_learning;
 mod admission;
 mod advertising;
 mod balancing;
+mod control_frames;
 mod egress_target;
 mod fast_path;
 mod flood;
@@ -18,9 +19,12 @@ mod neighbour_resolution;
 mod own_frames;
 mod pauses;
 mod port;
+mod port_counters;
+mod port_rules;
 mod prefetching;
 mod routing;
 mod timers;
+mod traffic_counters;
 mod transmission;
 mod trimming;
 mod watchdog;
@@ -34,7 +38,7 @@ pub use mac_control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlReco
 
 use crate::balance::{LoadBalancer, ReorderTracker};
 use crate::bits::iter_set_bits;
-use crate::bridge::{Fdb, MacAddress, VlanTable};
+use crate::bridge::{Fdb, VlanTable};
 use crate::config::{EcnMarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
 use crate::drops::DropReason;
@@ -46,9 +50,11 @@ use crate::mmu::{BufferRefusal, Mmu};
 use crate::outputs::Outputs;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
 use balancing::new_reordering;
+use control_frames::{CONTROL_FRAMES_MAX, ControlFrames};
 use egress_target::EgressTarget;
 use mac_control_log::ControlLog;
-use port::{CONTROL_FRAMES_MAX, IngressBinding, Port};
+use port::Port;
+use port_rules::DistinctPortRules;
 use timers::Timers;
 use trimming::TrimmingRules;
 use watchdog::Watchdog;
@@ -58,37 +64,38 @@ use xoff_units::Picos;
 /// the next method. The time must not be earlier than the time of the previous call. Methods panic if the
 /// switch has no port, queue, priority group or pool with the given index.
 #[derive(Debug)]
+#[repr(C, align(64))] // the fields that each frame uses come first
 pub struct Switch {
-    name: String,
     ports: Vec<Port>,
-    port_names: Vec<String>,
-    mmu: Mmu,
-    cell_bytes: u32,
-    fdb: Fdb,
-    vlans: VlanTable,
-    frames: FrameTable,
-    timers: Timers,
-    mark_point: EcnMarkPoint,
-    trimming: TrimmingRules,
     pipeline_latency: Picos,
-    lags: LagTable,
-    /// For each port and then each LAG: whether it was up at the last update of links.
-    was_up_at_last_update: Vec<bool>,
-    router: Router,
-    balance: LoadBalancer,
     /// Counters of packets that arrived out of order. `None` if the configuration does not enable
     /// these counters.
     reordering: Option<Box<ReorderTracker>>,
+    /// The egress ports at which the latest received frame was marked CE.
+    marked_on_arrival: Vec<PortId>,
+    mmu: Mmu,
+    frames: FrameTable,
+    /// Reused buffer: priority groups that may resume after cells were released.
+    resumed: Vec<PgId>,
+    mark_point: EcnMarkPoint,
+    router: Router,
+    balance: LoadBalancer,
+    name: String,
+    port_names: Vec<String>,
+    cell_bytes: u32,
+    fdb: Fdb,
+    vlans: VlanTable,
+    timers: Timers,
+    trimming: TrimmingRules,
+    lags: LagTable,
+    /// For each port and then each LAG: whether it was up at the last update of links.
+    was_up_at_last_update: Vec<bool>,
     /// True if a CPU handles frames to the switch's own addresses. Otherwise these frames are dropped.
     cpu_attached: bool,
     /// True if the CPU receives frames to reserved group addresses. Otherwise these frames are dropped.
     protocols_attached: bool,
     control_log: ControlLog,
     watchdog: Watchdog,
-    /// The egress ports at which the latest received frame was marked CE.
-    marked_on_arrival: Vec<PortId>,
-    /// Reused buffer: priority groups that may resume after cells were released.
-    resumed: Vec<PgId>,
     /// Reused buffer: egress targets of a flooded frame.
     targets: Vec<EgressTarget>,
     /// Reused buffer: neighbours that were just resolved, and whose held frames can be forwarded.
@@ -135,9 +142,12 @@ impl Switch {
     /// unless [`Switch::reserve_memory`] is called.
     pub fn new(config: &SwitchConfig) -> Switch {
         let ports = config.ports.len();
+        let mut rules = DistinctPortRules::default();
         let mut switch = Switch {
             name: config.name.clone(),
-            ports: (0..ports).map(|index| Port::new(config, index)).collect(),
+            ports: (0..ports)
+                .map(|index| Port::new(config, index, &mut rules))
+                .collect(),
             port_names: config.ports.iter().map(|p| p.name.clone()).collect(),
             mmu: Mmu::new(config),
             cell_bytes: config.cell_bytes,
@@ -206,8 +216,9 @@ impl Switch {
         self.mmu.reconfigure(config, &mut self.resumed);
         self.update_storm_counts();
         let was_up: Vec<bool> = self.ports.iter().map(|port| port.up).collect();
+        let mut rules = DistinctPortRules::default();
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
-            state.configure(port, config.mark_point);
+            state.configure(port, config.mark_point, &mut rules);
         }
         self.lags = LagTable::new(config);
         self.resume_groups(now, store, outputs);
@@ -217,7 +228,9 @@ impl Switch {
             self.update_pauses(now, port, outputs);
             match (*was_up, self.ports[index].up) {
                 (true, false) => self.flush_port(now, port, store, outputs),
-                (false, true) => self.ports[index].generator.announce_xoff(),
+                (false, true) => {
+                    self.ports[index].change_control_frames(|frames| frames.generator.announce_xoff())
+                }
                 _ => {}
             }
             self.try_transmit(now, port, store, outputs);
@@ -248,6 +261,7 @@ impl Switch {
         self.router.reserve();
         for port in &mut self.ports {
             port.counters.drops.reserve();
+            port.change_control_frames(ControlFrames::reserve_memory);
             port.receiver.reserve_memory();
             port.whole_port.reserve_memory();
             port.watchdog.reserve_storm_statistics(0);
@@ -266,11 +280,8 @@ impl Switch {
         for (index, port) in self.ports.iter_mut().enumerate() {
             let logical = self.lags.logical_port(PortId(index as u16));
             let interface = self.router.interface_of_port(logical);
-            port.ingress_binding = IngressBinding {
-                logical,
-                interface,
-                mac: interface.map_or(MacAddress(0), |interface| self.router.interface(interface).mac),
-            };
+            let with_mac = |interface| (interface, self.router.interface(interface).mac);
+            port.bind_ingress(logical, interface.map(with_mac));
         }
     }
 
@@ -284,7 +295,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        self.ports[port.index()].tx_enabled = enabled;
+        self.ports[port.index()].set_tx_enabled(enabled);
         self.try_transmit(now, port, store, outputs);
     }
 
@@ -299,11 +310,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        let state = &mut self.ports[queue.port().index()];
-        match enabled {
-            true => state.enabled_queues |= 1 << queue.number(),
-            false => state.enabled_queues &= !(1 << queue.number()),
-        }
+        self.ports[queue.port().index()].set_queue_enabled(queue.number(), enabled);
         self.try_transmit(now, queue.port(), store, outputs);
     }
 
@@ -320,10 +327,10 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Result<(), FrameHandle> {
         let state = &mut self.ports[port.index()];
-        if !state.up || state.control.len() >= CONTROL_FRAMES_MAX {
+        if !state.up || state.control_frames().queue.len() >= CONTROL_FRAMES_MAX {
             return Err(frame);
         }
-        state.control.push_back(frame);
+        state.change_control_frames(|frames| frames.queue.push_back(frame));
         state.counters.injected_control_frames += 1;
         self.try_transmit_control(now, port, store, outputs);
         Ok(())
@@ -333,8 +340,7 @@ impl Switch {
     /// initial phase, such as neighbour resolution. All remaining counters keep their values.
     pub fn restart_utilisation(&mut self) {
         for port in &mut self.ports {
-            port.counters.restart_utilisation();
-            (port.control_busy_ps, port.tx_deficit_ps) = (0, 0);
+            port.restart_utilisation();
         }
     }
 
@@ -428,20 +434,13 @@ impl Switch {
 
     /// Returns the counters of a port. Current pauses are included up to `now`.
     pub fn port_counters(&self, now: Picos, port: PortId) -> PortCounters {
-        let state = &self.ports[port.index()];
-        let mut counters = state.counters.clone();
-        counters.rx_pause_ps = state.receiver.paused_ps(now);
-        counters.tx_pause_ps = state.generator.peer_paused_ps(now);
-        counters.rx_global_pause_ps = state.whole_port.paused_ps(now)[0];
-        counters.tx_global_pause_ps = state.generator.peer_port_paused_ps(now);
-        counters.pfc_on2off_rx = *state.receiver.pause_start_counts();
-        counters
+        self.ports[port.index()].counters_at(now)
     }
 
     /// Returns the sent and the queued bytes of a port.
     pub fn port_load(&self, port: PortId) -> PortTraffic {
         PortTraffic {
-            tx_bytes: self.ports[port.index()].counters.tx_bytes,
+            tx_bytes: self.ports[port.index()].tx_bytes,
             queued_bytes: self.frames.port_queued_bytes(port.index()),
         }
     }
@@ -501,7 +500,7 @@ impl Switch {
         frames: u64,
     ) {
         let port = &mut self.ports[port.index()];
-        let tc = port.classify.traffic_class_of(dscp, pcp);
+        let tc = port.rules.classify.traffic_class_of(dscp, pcp);
         port.counters.drops[reason as usize][usize::from(tc)] += frames;
     }
 

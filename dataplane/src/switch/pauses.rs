@@ -12,7 +12,7 @@ use xoff_units::Picos;
 impl Port {
     /// Informs the watchdog about the paused queues. Returns the queues whose pause began or ended.
     fn update_paused_queues_for_watchdog(&mut self, now: Picos) -> u8 {
-        let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
+        let (receiver, map, traffic) = (&self.receiver, &self.pfc.priority_to_queue, &self.traffic);
         let paused = receiver.paused_priorities();
         let queue_of = |p: usize| usize::from(map[p]) % PRIORITIES;
         let held = iter_set_bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
@@ -20,7 +20,7 @@ impl Port {
             let pauses = iter_set_bits(paused).filter(|&p| queue_of(p) == n);
             pauses.map(|p| receiver.paused_since(p)).min().unwrap_or_default()
         };
-        let sent = |n: usize| counters.queues[n].packets;
+        let sent = |n: usize| traffic.sent(n).packets;
         self.watchdog.update_paused(now, held, since, sent)
     }
 }
@@ -46,9 +46,11 @@ impl Switch {
     pub(super) fn update_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
         let xoff_subjects = self.xoff_pause_targets(port);
         let state = &mut self.ports[port.index()];
-        let asked = state.generator.xoff_mask();
-        state.generator.leave_xoff(now, asked & !xoff_subjects);
-        state.generator.enter_xoff(now, xoff_subjects & !asked);
+        state.change_control_frames(|frames| {
+            let asked = frames.generator.xoff_mask();
+            frames.generator.leave_xoff(now, asked & !xoff_subjects);
+            frames.generator.enter_xoff(now, xoff_subjects & !asked);
+        });
         state.release_pauses(now, false);
         self.apply_pause_changes(now, port, outputs);
     }

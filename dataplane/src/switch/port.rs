@@ -1,99 +1,140 @@
 //! The state of a port, ingress and egress.
 
-use std::collections::VecDeque;
+use std::mem::offset_of;
+use std::sync::Arc;
 
+use super::control_frames::ControlFrames;
+use super::port_rules::{DistinctPortRules, PortRules};
 use super::timers;
+use super::traffic_counters::TrafficCounters;
 use crate::bits::iter_set_bits;
 use crate::bridge::MacAddress;
-use crate::config::{ClassMaps, EcnMarkPoint, PauseModel, PortConfig, SwitchConfig, WredProfile};
+use crate::config::{EcnMarkPoint, PauseModel, PortConfig, SwitchConfig, WredProfile};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
 use crate::egress::{
     EtsScheduler, FrameQueue, FrameTable, LinkRate, QueuedFrame, Scheduler, TokenBucket, WredMarker,
 };
-use crate::frame::FrameHandle;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
 use crate::mmu::BufferRefusal;
-use crate::outputs::{Deadline, DroppedFrame, Outputs};
-use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT};
+use crate::outputs::{Deadline, Outputs};
+use crate::pfc::{PauseReceiver, WHOLE_PORT};
 use crate::watchdog::PortMonitor;
 use xoff_units::{Picos, prefetch};
 use xoff_wire::lldp::EtsTables;
-use xoff_wire::mac_control::{self, MacControl};
 use xoff_wire::parse::ParsedHeaders;
 
-/// Largest number of MAC control frames that wait for a port's link.
-pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
+/// The queue of RoCE frames in most configurations.
+const DEFAULT_QUEUE: usize = 3;
 
 /// Properties of an ingress port that decide whether its frames are bridged or routed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IngressBinding {
+    /// MAC address of the router interface of the port or LAG. [`IngressBinding::NO_MAC`] if the port or LAG
+    /// is bridged.
+    mac: MacAddress,
     /// The port, or the LAG of which it is a member.
     pub(crate) logical: LogicalPort,
-    /// The router interface of the port or LAG. The value is `None` if the port or LAG is bridged.
-    pub(crate) interface: Option<InterfaceId>,
-    /// MAC address of that interface. Zero if `interface` is `None`.
-    pub(crate) mac: MacAddress,
 }
 
-/// State of a port. The fields that nearly every frame uses come first, so that the caches can hold these
-/// fields for many ports.
+impl IngressBinding {
+    /// Not an address of a frame, because addresses have 48 bits.
+    const NO_MAC: MacAddress = MacAddress(u64::MAX);
+
+    /// Returns true if frames to `destination` are addressed to the router interface of the port.
+    #[inline(always)]
+    pub(crate) fn is_addressed_to_router(&self, destination: MacAddress) -> bool {
+        self.mac == destination
+    }
+
+    /// Returns true if the port or LAG has a router interface.
+    #[inline(always)]
+    pub(crate) fn is_routed(&self) -> bool {
+        self.mac != IngressBinding::NO_MAC
+    }
+}
+
+/// State of a port. In a large fabric, the state of all ports does not fit into the caches. The fields are
+/// therefore grouped by cache lines. An arriving frame reads the first line. A departing frame uses the first
+/// two lines, and the third line if it has waited in a queue. Each of them also uses one line of `traffic`.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
-    /// Time of the earliest requested transmit deadline. [`Picos::NEVER`] if none is requested.
-    pub(crate) transmit_due: Picos,
+    /// See [`IngressBinding::mac`].
+    router_mac: MacAddress,
     /// Time at which the link is free. If `frees_by_deadline` is true, the value is [`Picos::NEVER`] until
     /// the deadline expires.
     pub(crate) free_at: Picos,
-    /// End of the current transmission. Used only if `frees_by_deadline` is true.
-    pub(crate) occupied_until: Picos,
-    /// Total time by which the driver has delayed transmissions, in picoseconds.
-    pub(crate) tx_deficit_ps: u64,
-    /// Time spent on MAC control frames since the last data frame, in picoseconds.
-    pub(crate) control_busy_ps: u64,
+    /// Time of the earliest requested transmit deadline. [`Picos::NEVER`] if none is requested.
+    pub(crate) transmit_due: Picos,
+    pub(crate) rules: Arc<PortRules>,
     pub(crate) mtu: u32,
+    /// See [`IngressBinding::logical`].
+    logical: LogicalPort,
     /// Link and administrative state are both up.
     pub(crate) up: bool,
     /// True if the port's LAG is down, although the port may be up.
     pub(crate) lag_down: bool,
-    /// If false, the port sends control frames but no data frames. SAI tests block egress this way.
-    pub(crate) tx_enabled: bool,
-    /// Bit *n* is set if queue *n* is not blocked
-    /// ([`Switch::set_queue_enabled`](super::Switch::set_queue_enabled)).
-    pub(crate) enabled_queues: u8,
-    /// Queues that the peer pauses and that honour the pause.
-    pub(crate) paused_queues: u8,
+    /// Queues that are neither blocked nor paused.
+    open_queues: u8,
+    /// Queues whose frames need not wait if the link is free and no frame waits: open queues that count for
+    /// neither a shaper nor ETS. 0 if the port has a shaper, or if MAC control frames wait.
+    unhindered_queues: u8,
     /// Queues with waiting frames.
     pub(crate) backlogged_queues: u8,
-    /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
-    pub(crate) frees_by_deadline: bool,
     /// Bit mask of the priority groups for which the watchdog drops all received frames during a storm.
     pub(crate) dropping_groups: u8,
-    /// Queues whose frames the watchdog drops.
-    pub(crate) dropping_queues: u8,
     /// Bit mask of the queues that act on frames on arrival: the watchdog drops such a frame, or WRED drops
     /// or marks it.
     pub(crate) arrival_rule_queues: u8,
     /// Bit mask of the queues that act on frames of lossless groups on arrival: WRED marks such a frame, or
     /// the watchdog drops it.
     pub(crate) arrival_rule_queues_lossless: u8,
+    /// Frames use the first half of this object, at the end of the first line.
     pub(crate) link: LinkRate,
-    /// Updated when LAGs or router interfaces change, by
-    /// [`Switch::update_ingress_bindings`](super::Switch::update_ingress_bindings).
-    pub(crate) ingress_binding: IngressBinding,
-    pub(crate) mac: [u8; 6],
+    /// Total time by which the driver has delayed transmissions, in picoseconds.
+    pub(crate) tx_deficit_ps: u64,
+    /// See [`PortCounters`].
+    pub(super) tx_bytes: u64,
+    /// Like [`PortCounters::tx_busy_ps`], with the time of MAC control frames after the last data frame.
+    pub(super) tx_busy_ps: u64,
+    pub(super) tx_last_ps: u64,
+    /// True if `tx_first_ps` is set.
+    pub(super) has_sent: bool,
+    /// True if a pause frame or a MAC control frame waits.
+    has_control_frames: bool,
+    /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
+    pub(crate) frees_by_deadline: bool,
+    /// Queues whose frames the watchdog drops.
+    pub(crate) dropping_queues: u8,
+    /// Queues that the peer pauses and that honour the pause.
+    pub(crate) paused_queues: u8,
+    /// Frames that did not wait use the first bytes of this object, at the end of the second line.
+    pub(crate) scheduler: Scheduler,
     /// The waiting frames of each queue.
     pub(crate) fifos: [FrameQueue; PRIORITIES],
-    pub(crate) wred: [Option<WredProfile>; PRIORITIES],
-    pub(crate) scheduler: Scheduler,
-    pub(crate) classify: ClassMaps,
+    pub(super) traffic: TrafficCounters,
+    /// End of the current transmission. Used only if `frees_by_deadline` is true.
+    pub(crate) occupied_until: Picos,
+    /// All counters except those of `traffic` and of transmission (`tx_bytes` and the following fields).
     pub(crate) counters: PortCounters,
+    /// See [`PortCounters`].
+    pub(super) tx_first_ps: u64,
+    /// Time of the MAC control frames since the data frame at which `tx_bytes` was
+    /// `trailing_control_after_bytes`, in picoseconds.
+    pub(super) trailing_control_ps: u64,
+    pub(super) trailing_control_after_bytes: u64,
+    interface: InterfaceId,
+    /// If false, the port sends control frames but no data frames. SAI tests block egress this way.
+    tx_enabled: bool,
+    /// Bit *n* is set if queue *n* is not blocked
+    /// ([`Switch::set_queue_enabled`](super::Switch::set_queue_enabled)).
+    enabled_queues: u8,
+    pub(crate) mac: [u8; 6],
     pub(crate) marker: WredMarker,
     pub(crate) shaper: Option<TokenBucket>,
-    /// MAC control frames that are sent ahead of all queues.
-    pub(crate) control: VecDeque<FrameHandle>,
-    pub(crate) generator: PauseGenerator,
+    /// Changed only by [`Port::change_control_frames`], which updates `has_control_frames`.
+    control_frames: ControlFrames,
     pub(crate) admin_up: bool,
     pub(crate) link_up: bool,
     /// Configuration of PFC and PAUSE.
@@ -119,58 +160,69 @@ pub(crate) struct Port {
     pub(crate) refusals: [Option<BufferRefusal>; DropReason::COUNT],
 }
 
+const _: () = {
+    assert!(offset_of!(Port, link) + LinkRate::USED_BYTES == 64);
+    assert!(offset_of!(Port, scheduler) + Scheduler::HEAD_BYTES <= 128);
+};
+
 impl Port {
-    pub(crate) fn new(config: &SwitchConfig, index: usize) -> Port {
+    pub(crate) fn new(config: &SwitchConfig, index: usize, rules: &mut DistinctPortRules) -> Port {
         let port = &config.ports[index];
         let mut new = Port {
-            ingress_binding: IngressBinding {
-                logical: LogicalPort(index as u16),
-                interface: None,
-                mac: MacAddress(0),
-            },
-            mac: port.mac,
+            router_mac: IngressBinding::NO_MAC,
+            free_at: Picos::ZERO,
+            transmit_due: Picos::NEVER,
+            rules: rules.rules_of(port),
             mtu: port.mtu,
-            link: LinkRate::new(port.link),
-            admin_up: port.admin_up,
-            link_up: false,
+            logical: LogicalPort(index as u16),
             up: false,
             lag_down: false,
+            open_queues: 0,
+            unhindered_queues: 0,
+            backlogged_queues: 0,
+            dropping_groups: 0,
+            arrival_rule_queues: 0,
+            arrival_rule_queues_lossless: 0,
+            link: LinkRate::new(port.link),
+            tx_deficit_ps: 0,
+            tx_bytes: 0,
+            tx_busy_ps: 0,
+            tx_last_ps: 0,
+            has_sent: false,
+            has_control_frames: false,
+            frees_by_deadline: false,
+            dropping_queues: 0,
+            paused_queues: 0,
+            scheduler: Scheduler::new(&port.queues),
+            fifos: [FrameQueue::EMPTY; PRIORITIES],
+            traffic: TrafficCounters::default(),
+            occupied_until: Picos::ZERO,
+            counters: PortCounters::default(),
+            tx_first_ps: u64::MAX,
+            trailing_control_ps: 0,
+            trailing_control_after_bytes: 0,
+            interface: InterfaceId(0),
             tx_enabled: true,
             enabled_queues: 0xff,
-            classify: port.classify,
+            mac: port.mac,
+            marker: WredMarker::new(config.seed, index as u16),
+            shaper: None,
+            control_frames: ControlFrames::new(&port.pfc),
+            admin_up: port.admin_up,
+            link_up: false,
             pfc: port.pfc,
-            generator: PauseGenerator::new(&port.pfc),
             receiver: PauseReceiver::new(),
             whole_port: PauseReceiver::new(),
-            paused_queues: 0,
             watchdog: Box::default(),
-            dropping_queues: 0,
-            dropping_groups: 0,
             pause_ignoring_queues: 0,
-            scheduler: Scheduler::new(&port.queues),
-            shaper: None,
-            wred: [None; PRIORITIES],
-            arrival_rule_queues: 0,
             wred_arrival_queues: 0,
-            arrival_rule_queues_lossless: 0,
             mark_on_arrival_queues: 0,
             negotiated_pfc: None,
             configured_pfc: port.pfc.enabled,
             negotiated_ets: None,
-            marker: WredMarker::new(config.seed, index as u16),
-            fifos: [FrameQueue::EMPTY; PRIORITIES],
-            backlogged_queues: 0,
-            transmit_due: Picos::NEVER,
-            free_at: Picos::ZERO,
-            frees_by_deadline: false,
-            occupied_until: Picos::ZERO,
-            control: VecDeque::with_capacity(CONTROL_FRAMES_MAX),
-            counters: PortCounters::default(),
-            control_busy_ps: 0,
-            tx_deficit_ps: 0,
             refusals: [None; DropReason::COUNT],
         };
-        new.configure(port, config.mark_point);
+        new.configure(port, config.mark_point, rules);
         new
     }
 
@@ -178,38 +230,38 @@ impl Port {
     #[inline]
     pub(super) fn prefetch_ingress(&self) {
         prefetch(self);
-        prefetch(&self.ingress_binding);
-        prefetch(&self.classify);
-        prefetch(&self.counters.rx_packets);
-        prefetch(&self.counters.rx_class_packets[3]);
-        prefetch(&self.counters.pgs[3]);
+        self.traffic.prefetch();
     }
 
     /// Fetches the memory that the transmission of a frame uses, without waiting for it.
     #[inline]
     pub(super) fn prefetch_egress(&self) {
         prefetch(self);
-        prefetch(&self.ingress_binding);
-        prefetch(&self.fifos[3]);
+        prefetch(&self.tx_deficit_ps);
         prefetch(&self.scheduler);
-        prefetch(&self.counters.tx_packets);
-        prefetch(&self.counters.tx_class_packets[3]);
-        prefetch(&self.counters.queues[3]);
-        prefetch(&self.generator);
+        prefetch(&self.fifos[DEFAULT_QUEUE]);
+        self.traffic.prefetch();
     }
 
     /// Applies a new configuration. Queues, timers, counters and the random generator are kept.
-    pub(crate) fn configure(&mut self, port: &PortConfig, mark_point: EcnMarkPoint) {
+    pub(crate) fn configure(
+        &mut self,
+        port: &PortConfig,
+        mark_point: EcnMarkPoint,
+        rules: &mut DistinctPortRules,
+    ) {
         self.mac = port.mac;
         self.mtu = port.mtu;
         self.link = LinkRate::new(port.link);
         self.admin_up = port.admin_up;
         self.up = self.admin_up && self.link_up;
-        self.classify = port.classify;
+        self.traffic
+            .move_received_to(&self.rules.classify, &mut self.counters);
+        self.rules = rules.rules_of(port);
         self.pfc = port.pfc;
         self.configured_pfc = port.pfc.enabled;
         self.set_negotiated_pfc(self.negotiated_pfc);
-        self.generator.reconfigure(&port.pfc);
+        self.change_control_frames(|frames| frames.generator.reconfigure(&port.pfc));
         let until_resumed = port.pfc.pauses != PauseModel::Timed;
         self.receiver.set_until_resumed(until_resumed);
         self.whole_port.set_until_resumed(until_resumed);
@@ -226,9 +278,8 @@ impl Port {
                 Some(bucket)
             }
         };
-        self.wred = core::array::from_fn(|n| port.queues[n].wred);
         let queues_of = |says: fn(WredProfile) -> bool| {
-            let queues = iter_set_bits(0xff).filter(|&n| self.wred[n].is_some_and(says));
+            let queues = iter_set_bits(0xff).filter(|&n| self.rules.wred[n].is_some_and(says));
             queues.fold(0, |mask, n| mask | 1 << n)
         };
         self.mark_on_arrival_queues = match mark_point {
@@ -237,6 +288,7 @@ impl Port {
         };
         self.wred_arrival_queues = self.mark_on_arrival_queues | queues_of(|wred| wred.drop);
         self.apply_watchdog_state();
+        self.update_open_queues();
     }
 
     /// Sets the priorities with PFC that the peer has configured. `None` restores those of the configuration.
@@ -251,6 +303,7 @@ impl Port {
         let queues = &self.pfc.priority_to_queue;
         self.scheduler
             .set_ets(tables.map(|tables| EtsScheduler::new(&tables, queues)));
+        self.update_open_queues();
     }
 
     pub(crate) fn negotiated_ets(&self) -> Option<&EtsTables> {
@@ -281,19 +334,19 @@ impl Port {
     /// Returns the traffic class of a frame that arrives at this port.
     #[inline(always)]
     pub(crate) fn traffic_class(&self, parsed: &ParsedHeaders) -> u8 {
-        self.classify.traffic_class(parsed)
+        self.rules.classify.traffic_class(parsed)
     }
 
     /// Returns the priority group of a traffic class at this port.
     #[inline(always)]
     pub(crate) fn priority_group(&self, tc: u8) -> u8 {
-        self.classify.priority_group(tc)
+        self.rules.classify.priority_group(tc)
     }
 
     /// Returns the egress queue of a traffic class at this port.
     #[inline(always)]
     pub(crate) fn egress_queue(&self, tc: u8) -> usize {
-        self.classify.queue(tc)
+        self.rules.classify.queue(tc)
     }
 
     /// Returns the priorities that signal XOFF of a priority group. Priorities without PFC are not included.
@@ -319,7 +372,70 @@ impl Port {
             0 => self.watchdog.paused_queues() & !self.pause_ignoring_queues,
             _ => 0xff,
         };
+        self.update_open_queues();
         before & !self.paused_queues != 0
+    }
+
+    /// Blocks or unblocks all queues.
+    pub(crate) fn set_tx_enabled(&mut self, enabled: bool) {
+        self.tx_enabled = enabled;
+        self.update_open_queues();
+    }
+
+    /// Blocks or unblocks one queue.
+    pub(crate) fn set_queue_enabled(&mut self, queue: u8, enabled: bool) {
+        match enabled {
+            true => self.enabled_queues |= 1 << queue,
+            false => self.enabled_queues &= !(1 << queue),
+        }
+        self.update_open_queues();
+    }
+
+    fn update_open_queues(&mut self) {
+        self.open_queues = match self.tx_enabled {
+            true => self.enabled_queues & !self.paused_queues,
+            false => 0,
+        };
+        self.unhindered_queues = match self.shaper.is_some() || self.has_control_frames {
+            true => 0,
+            false => self.open_queues & !self.scheduler.restricted_queues(),
+        };
+    }
+
+    /// Returns the MAC control frames that wait.
+    pub(crate) fn control_frames(&self) -> &ControlFrames {
+        &self.control_frames
+    }
+
+    /// Changes the MAC control frames that wait.
+    pub(crate) fn change_control_frames<R>(&mut self, change: impl FnOnce(&mut ControlFrames) -> R) -> R {
+        let result = change(&mut self.control_frames);
+        self.has_control_frames = self.control_frames.has_waiting_frames();
+        self.update_open_queues();
+        result
+    }
+
+    /// Returns the router interface of the port or LAG. Returns `None` if the port or LAG is bridged.
+    pub(crate) fn interface(&self) -> Option<InterfaceId> {
+        self.ingress_binding().is_routed().then_some(self.interface)
+    }
+
+    /// Sets the port or LAG to which the port belongs, and its router interface with its MAC address.
+    pub(crate) fn bind_ingress(
+        &mut self,
+        logical: LogicalPort,
+        interface: Option<(InterfaceId, MacAddress)>,
+    ) {
+        self.logical = logical;
+        (self.interface, self.router_mac) = interface.unwrap_or((InterfaceId(0), IngressBinding::NO_MAC));
+    }
+
+    #[inline(always)]
+    pub(crate) fn ingress_binding(&self) -> IngressBinding {
+        IngressBinding {
+            mac: self.router_mac,
+            logical: self.logical,
+        }
     }
 
     /// Returns the next time at which a received pause takes effect or ends.
@@ -352,24 +468,14 @@ impl Port {
     /// Returns the mask of queues that have frames and are neither paused nor blocked.
     #[inline(always)]
     pub(crate) fn sendable_queues(&self) -> u8 {
-        if self.tx_enabled {
-            self.backlogged_queues & self.enabled_queues & !self.paused_queues
-        } else {
-            0
-        }
+        self.backlogged_queues & self.open_queues
     }
 
     /// Returns true if a new frame for `queue` would leave immediately. This is the case if the link is free,
     /// no frame waits, no shaper and no ETS count the frame, and the queue is neither blocked nor paused.
     #[inline(always)]
     pub(crate) fn is_idle(&self, now: Picos, queue: usize) -> bool {
-        self.free_at <= now
-            && self.backlogged_queues == 0
-            && self.tx_enabled
-            && self.enabled_queues & !self.paused_queues & 1 << queue != 0
-            && self.shaper.is_none()
-            && !self.scheduler.is_restricted(queue)
-            && !self.has_control_frames()
+        self.free_at <= now && self.backlogged_queues == 0 && self.unhindered_queues & 1 << queue != 0
     }
 
     /// Returns true if a frame could leave now if the link were free.
@@ -381,7 +487,7 @@ impl Port {
     /// Returns true if a pause frame or a MAC control frame waits.
     #[inline(always)]
     pub(crate) fn has_control_frames(&self) -> bool {
-        self.generator.has_pending_frames() || !self.control.is_empty()
+        self.has_control_frames
     }
 
     /// Requests a transmit deadline at `at`, unless an earlier or equal deadline is already requested.
@@ -417,96 +523,9 @@ impl Port {
     /// frame, in bytes.
     #[inline(always)]
     pub(crate) fn decide_mark(&mut self, queue: usize, behind: u64) -> bool {
-        match &self.wred[queue] {
+        match &self.rules.wred[queue] {
             Some(wred) if wred.ecn => self.marker.decide_mark_or_drop(wred, behind),
             _ => false,
-        }
-    }
-
-    /// Counts a frame whose transmission starts.
-    #[inline(always)]
-    pub(crate) fn count_departure(&mut self, now: Picos, queue: usize, frame: &QueuedFrame, duration: Picos) {
-        let counters = &mut self.counters;
-        let bytes = u64::from(frame.mac_len());
-        counters.tx_packets += 1;
-        counters.tx_bytes += bytes;
-        counters.tx_class_packets[usize::from(frame.tc)] += 1;
-        counters.queues[queue].packets += 1;
-        counters.queues[queue].bytes += bytes;
-        if let Some(refused_by) = frame.trimmed_for_queue() {
-            counters.queues[refused_by].tx_trim_packets += 1;
-        }
-        counters.tx_first_ps = counters.tx_first_ps.min(now.0);
-        counters.tx_last_ps = now.0.saturating_add(duration.0);
-        counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);
-    }
-
-    /// Returns the time for which a MAC control frame occupies the link. The utilisation is measured from the
-    /// first to the last data frame. The returned time is therefore added to the busy time of the link only
-    /// when a data frame follows.
-    pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
-        self.add_control_busy_time(self.link.mac_len(frame_len))
-    }
-
-    /// Like [`Port::control_duration`], but for a PFC or PAUSE frame.
-    pub(crate) fn pause_duration(&mut self) -> Picos {
-        match self.pfc.pauses {
-            PauseModel::Timed => self.control_duration(mac_control::FRAME_LEN as u32),
-            PauseModel::UntilResumed { frame_bytes } => self.add_control_busy_time(frame_bytes),
-        }
-    }
-
-    /// Counts a PFC or PAUSE frame whose transmission starts.
-    pub(crate) fn count_pause_sent(&mut self, frame: &MacControl) {
-        match frame {
-            MacControl::Pause { .. } => self.counters.pause_tx += 1,
-            MacControl::Pfc(pfc) => {
-                self.counters.pfc_tx_frames += 1;
-                iter_set_bits(pfc.enable).for_each(|n| self.counters.pfc_tx[n] += 1);
-            }
-        }
-    }
-
-    fn add_control_busy_time(&mut self, mac_len: u32) -> Picos {
-        let duration = self.link.transmission_time(mac_len);
-        if self.counters.tx_first_ps != u64::MAX {
-            self.control_busy_ps += duration.0;
-        }
-        duration
-    }
-
-    /// Counts the drop of a trimmed frame that waited in a queue. A frame that was not trimmed is
-    /// not counted.
-    pub(crate) fn count_trimmed_drop(&mut self, frame: &QueuedFrame) {
-        if let Some(refused_by) = frame.trimmed_for_queue() {
-            self.counters.queues[refused_by].dropped_trim_packets += 1;
-        }
-    }
-
-    #[cold]
-    pub(crate) fn count_drop(&mut self, drop: &DroppedFrame) {
-        self.counters.drops[drop.reason as usize][usize::from(drop.tc)] += 1;
-        if drop.refusal.is_some() {
-            self.refusals[drop.reason as usize] = drop.refusal;
-        }
-        match drop.reason {
-            DropReason::PriorityGroupDropped => {
-                let group = usize::from(self.priority_group(drop.tc));
-                self.counters.pgs[group].dropped_packets += 1;
-            }
-            DropReason::WatchdogIngress => {
-                let group = usize::from(self.priority_group(drop.tc));
-                self.counters.pgs[group].dropped_packets += 1;
-                self.counters.pgs[group].watchdog_dropped_packets += 1;
-            }
-            DropReason::QueueDropped | DropReason::WredDropped | DropReason::WatchdogEgress => {
-                let queue = self.egress_queue(drop.tc);
-                self.counters.queues[queue].count_drop(drop.mac_len);
-                if drop.reason == DropReason::WatchdogEgress {
-                    self.counters.queues[queue].watchdog_dropped_packets += 1;
-                }
-            }
-            _ => {}
         }
     }
 }

@@ -94,8 +94,10 @@ impl Switch {
                 }
             }
             TimerKind::PauseRefresh => {
-                state.generator.schedule_refresh(now);
-                let next = state.generator.refresh_at();
+                let next = state.change_control_frames(|frames| {
+                    frames.generator.schedule_refresh(now);
+                    frames.generator.refresh_at()
+                });
                 self.timers.arm(port, TimerKind::PauseRefresh, next, outputs);
                 self.try_transmit_control(now, port, store, outputs);
             }
@@ -251,7 +253,7 @@ impl Switch {
             let xoff_subjects = self.xoff_pause_targets(pg.port());
             let state = &mut self.ports[pg.port().index()];
             let resumed = state.pause_targets_of_group(pg.number()) & !xoff_subjects;
-            state.generator.leave_xoff(now, resumed);
+            state.change_control_frames(|frames| frames.generator.leave_xoff(now, resumed));
             self.try_transmit_control(now, pg.port(), store, outputs);
         }
         self.resumed.clear();
@@ -268,10 +270,10 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> bool {
         let state = &mut self.ports[port.index()];
-        if state.generator.has_pending_frames() {
+        if state.control_frames().generator.has_pending_frames() {
             return self.transmit_pause(now, port, store, outputs);
         }
-        let Some(frame) = state.control.pop_front() else {
+        let Some(frame) = state.change_control_frames(|frames| frames.queue.pop_front()) else {
             return false;
         };
         let duration = state.control_duration(store.frame_len(frame));
@@ -293,7 +295,7 @@ impl Switch {
             state.schedule_transmit(port, now.saturating_add(NO_SLOT_RETRY), outputs);
             return false;
         };
-        let Some(pause) = state.generator.next_frame(now) else {
+        let Some(pause) = state.change_control_frames(|frames| frames.generator.next_frame(now)) else {
             store.release(frame);
             return false;
         };
@@ -301,7 +303,7 @@ impl Switch {
             pause.emit(state.mac, bytes);
         }
         state.count_pause_sent(&pause);
-        let refresh_at = state.generator.refresh_at();
+        let refresh_at = state.control_frames().generator.refresh_at();
         let duration = state.pause_duration();
         self.timers
             .arm(port, TimerKind::PauseRefresh, refresh_at, outputs);

@@ -51,14 +51,13 @@ impl Port {
     fn storm_counters(&self, queue: usize) -> StormCounters {
         let out = &self.counters.queues[queue];
         let mut counters = StormCounters {
-            tx_packets: out.packets,
+            tx_packets: self.sent_packets(queue),
             tx_dropped_packets: out.dropped_packets,
             ..StormCounters::default()
         };
         for group in iter_set_bits(self.priority_groups_of_queues(1 << queue)) {
-            let group = &self.counters.pgs[group];
-            counters.rx_packets += group.packets;
-            counters.rx_dropped_packets += group.dropped_packets;
+            counters.rx_packets += self.accepted_packets(group);
+            counters.rx_dropped_packets += self.counters.pgs[group].dropped_packets;
         }
         counters
     }
@@ -112,7 +111,7 @@ impl Switch {
             interval_start: poll_schedule.interval_start(now),
             poll: poll_schedule.interval(),
             has_waiting_frames: state.backlogged_queues & (1 << n) != 0,
-            sent: state.counters.queues[n].packets,
+            sent: state.sent_packets(n),
             last_xoff_at: state.last_xoff_at(n),
         };
         let watch = &mut state.watchdog.queues[n];

@@ -27,15 +27,16 @@ use crate::plan::LinkEnd;
 use crate::store::FabricStore;
 
 #[derive(Debug)]
+#[repr(C)] // the fields that each frame uses come first
 pub(super) struct SwitchNode {
+    /// Index in [`Shard::directions`] of the direction out of each port, or [`NO_LINK`](super::NO_LINK).
+    pub(super) directions: Vec<u32>,
+    /// Index of the switch in the plan.
+    pub(super) number: u32,
     pub(super) switch: Switch,
     pub(super) cpu: CpuPort,
     pub(super) journal: Journal,
     pub(super) config: Arc<SwitchConfig>,
-    /// Index of the switch in the plan.
-    pub(super) number: u32,
-    /// Index in [`Shard::directions`] of the direction out of each port, or [`NO_LINK`](super::NO_LINK).
-    pub(super) directions: Vec<u32>,
 }
 
 #[derive(Debug)]
