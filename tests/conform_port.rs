@@ -274,8 +274,10 @@ fn a_silent_far_host_does_not_prevent_an_interruption() -> Result<(), Failed> {
 fn wait_for_line(child: &mut Child, words: &str) -> Result<(), Failed> {
     let stderr = child.stderr.as_mut().ok_or("no standard error")?;
     let mut line = Vec::new();
-    for byte in stderr.bytes() {
-        match byte? {
+    // Without a buffer, the rest of the output stays in the pipe.
+    let mut byte = [0];
+    while stderr.read(&mut byte)? > 0 {
+        match byte[0] {
             b'\n' if text(&line).contains(words) => return Ok(()),
             b'\n' => line.clear(),
             byte => line.push(byte),

@@ -322,9 +322,9 @@ mod tests {
         scheduler.reconfigure(&queues);
         let bytes = send_turns(&mut scheduler, 0b10_0001, lens, 10);
         assert_eq!(bytes[0], 1000);
-        assert!(scheduler.is_restricted(5));
+        assert_eq!(scheduler.restricted_queues(), 0xff);
         scheduler.set_ets(None);
-        assert!(scheduler.is_restricted(0) && !scheduler.is_restricted(5));
+        assert_eq!(scheduler.restricted_queues(), 1);
         assert_eq!(send_turns(&mut scheduler, 0b10_0010, lens, 10)[5], 10_000);
         queues[5] = dwrr(1);
         scheduler.reconfigure(&queues);
