@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::Read;
+use std::fs;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{NamedTest, check, check_equal, run_in_namespaces};
+use support::{NamedTest, check, check_equal, run_in_namespaces, wait_for};
 use xoff_ports::net::add_veth;
 
 const TESTS: &[NamedTest] = &[
@@ -257,33 +257,29 @@ fn a_port_without_a_link_is_an_error() -> Result<(), Failed> {
 /// The far host reads no requests, so its pipe is full after a few of them.
 fn a_silent_far_host_does_not_prevent_an_interruption() -> Result<(), Failed> {
     connect_devices()?;
-    let mut child = conform_run("--port c0 --device plain:c1 --adapter")
+    let child = conform_run("--port c0 --device plain:c1 --adapter")
         .args(["exec:exec sleep 600 #", "A1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // xoff prints these notes before it starts the program on the far host.
-    wait_for_line(&mut child, "offloads of the far end")?;
+    wait_for_child_of(&child)?;
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT)?;
     let output = wait_for_end(child)?;
     check_equal(output.status.code(), Some(130), &text(&output.stderr))?;
     check(!text(&output.stdout).contains("PASS"), || text(&output.stdout))
 }
 
-/// Waits until a process prints a line with `words` to standard error.
-fn wait_for_line(child: &mut Child, words: &str) -> Result<(), Failed> {
-    let stderr = child.stderr.as_mut().ok_or("no standard error")?;
-    let mut line = Vec::new();
-    // Without a buffer, the rest of the output stays in the pipe.
-    let mut byte = [0];
-    while stderr.read(&mut byte)? > 0 {
-        match byte[0] {
-            b'\n' if text(&line).contains(words) => return Ok(()),
-            b'\n' => line.clear(),
-            byte => line.push(byte),
+/// Waits until a process has a child process.
+fn wait_for_child_of(parent: &Child) -> Result<(), Failed> {
+    let tasks = format!("/proc/{}/task", parent.id());
+    wait_for("a child process", || {
+        let mut children = String::new();
+        for task in fs::read_dir(&tasks)?.flatten() {
+            // A thread can have ended since.
+            children += &fs::read_to_string(task.path().join("children")).unwrap_or_default();
         }
-    }
-    Err(format!("the process does not print {words}").into())
+        Ok((!children.is_empty()).then_some(()))
+    })
 }
 
 fn an_interrupted_run_prints_the_checks_before() -> Result<(), Failed> {

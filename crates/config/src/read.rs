@@ -149,8 +149,8 @@ fn read_layer(
 
 const DUPLICATE_KEY: &str = "the key occurs twice";
 const DUPLICATE_FIELD: &str = "the field occurs twice";
-/// Longest key of an entry in bytes. A key with a list of 512 ports is shorter. Each error of an entry contains its key,
-/// so without a limit, the errors of one entry could fill the memory.
+/// Longest key of an entry in bytes. A key with a list of 512 ports is shorter. Each error of an entry contains its
+/// key, so without a limit, the errors of one entry could fill the memory.
 const KEY_BYTES_MAX: usize = 8_192;
 /// Number of characters of a key that is too long in its error.
 const SHOWN_KEY_CHARS: usize = 40;

@@ -71,6 +71,11 @@ const PLURAL_NOUNS: &[&str] = &[
 /// placeholder in capital letters) and the length of a frame need no entry, because they are above 1.
 const JUSTIFIED: &[(&str, &str, &str)] = &[
     (
+        "crates/lockstep/src/error.rs",
+        "{0} bytes",
+        "the limit of waiting frames",
+    ),
+    (
         "crates/config/src/invariants.rs",
         "{} ports",
         "above the limit of ports",

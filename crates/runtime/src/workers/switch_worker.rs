@@ -333,8 +333,8 @@ impl SwitchWorker {
                         .with_switch(now, &mut self.store, &mut transmit, |switch, _, _, _| {
                             switch.add_backend_drops(port, reason, fields, frames)
                         });
-                    // A frame that exceeds the MTU, or whose link has just gone down, is dropped by the model. All other
-                    // drops of a backend are losses outside the model.
+                    // A frame that exceeds the MTU, or whose link has just gone down, is dropped by the model. All
+                    // other drops of a backend are losses outside the model.
                     if !matches!(reason, DropReason::Oversized | DropReason::PortFlushed) {
                         let name = &self.config.ports[port.index()].name;
                         let what = reason.name();
