@@ -105,12 +105,16 @@ fn a_host_recommends_the_shares_of_its_switch_port() {
     let folder = temporary_folder();
     let percent_of_share = |is_willing: bool| {
         let lab = ETS_LAB.replace("WILLING", &is_willing.to_string());
-        run_lab(
-            folder.path(),
-            &lab,
-            &["--report", "report.json", "--events", "events.jsonl"],
-            0,
-        );
+        // At this time, both classes still overload the port.
+        let options = [
+            "--until",
+            "5ms",
+            "--report",
+            "report.json",
+            "--events",
+            "events.jsonl",
+        ];
+        run_lab(folder.path(), &lab, &options, 0);
         let report = read_json(folder.path().join("report.json"));
         let received =
             [0, 1].map(|flow: usize| report["flows"][flow]["received_frames"].as_u64().unwrap_or(0));
@@ -123,10 +127,8 @@ fn a_host_recommends_the_shares_of_its_switch_port() {
     };
     let (percent, source, report) = percent_of_share(true);
     assert!((78..=81).contains(&percent), "{percent}");
-    assert_eq!(
-        (source, &report["warnings"]),
-        ("peer".into(), &serde_json::json!([]))
-    );
+    assert_eq!(source, "peer");
+    assert!(report["warnings"].is_null(), "{report}");
     let events = read_file(folder.path().join("events.jsonl"));
     assert!(
         events.contains("\"event\":\"dcbx-ets\",\"at\":\"sw1:Ethernet12\""),

@@ -10,7 +10,7 @@ use super::problem::{Problem, Problems};
 use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
 use super::root_cause::{FoundErrors, NO_SUCH_TABLE, RefusedObjects, remove_consequences};
 use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
-use xoff_units::{count_noun, nearest_name};
+use xoff_units::{count_noun, group_thousands, nearest_name};
 
 /// Parses the text of a `config_db.json`. `source` is the name of the text in messages, such as a path.
 ///
@@ -186,7 +186,8 @@ impl FieldLocation<'_> {
 fn describe_long_key(table: &str, key: &str) -> Problem {
     let start: String = key.chars().take(SHOWN_KEY_CHARS).collect();
     let length = count_noun(key.len() as u64, "byte");
-    let why = format!("the key has {length}, at most {KEY_BYTES_MAX} are possible");
+    let limit = group_thousands(KEY_BYTES_MAX as u64);
+    let why = format!("the key has {length}, at most {limit} are possible");
     Problem::at_field(table, &format!("{start}..."), "", why).with_fix("use a shorter name")
 }
 

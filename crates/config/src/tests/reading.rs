@@ -228,7 +228,7 @@ fn a_key_that_is_too_long_is_one_error() {
     assert_eq!(
         errors,
         [format!(
-            "XOFF_SWITCH|{}...: the key has 8193 bytes, at most 8192 are possible; use a shorter name",
+            "XOFF_SWITCH|{}...: the key has 8,193 bytes, at most 8,192 are possible; use a shorter name",
             "k".repeat(40)
         )]
     );
