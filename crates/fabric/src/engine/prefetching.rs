@@ -14,8 +14,9 @@ use crate::plan::LinkEnd;
 
 /// Number of partitions between two steps.
 const STEP: usize = 2;
-/// Number of hosts and switches below which the caches hold all of them.
-const NODES_MIN: usize = 256;
+/// Number of hosts and switches below which fetching costs more instructions than it saves: the caches hold most of
+/// their memory.
+const NODES_MIN: usize = 1_000;
 
 impl Shard {
     /// Returns whether the shard is so large that fetching makes it faster.
