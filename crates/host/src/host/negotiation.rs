@@ -42,7 +42,8 @@ impl Host {
         self.apply_negotiation(now);
     }
 
-    /// Returns the LLDP agent. Returns `None` if the host does not use LLDP ([`HostConfig::lldp`]).
+    /// Returns the LLDP agent. Returns `None` if the host does not use LLDP
+    /// ([`HostConfig::lldp`](crate::HostConfig::lldp)).
     pub fn lldp(&self) -> Option<&LldpPort> {
         self.neighbours.lldp()
     }
