@@ -106,5 +106,4 @@ pub use switch::{
     FlowAnnouncement, Switch,
 };
 pub use watchdog::{StormCounters, WatchdogStats, WatchdogStatus};
-pub use xoff_units::prefetch;
-pub use xoff_units::{LinkTiming, Picos};
+pub use xoff_units::{LinkTiming, Picos, prefetch};

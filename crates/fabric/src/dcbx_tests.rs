@@ -5,7 +5,6 @@
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
-use xoff_config::{ResolveOptions, load};
 use xoff_dataplane::{LinkTiming, Picos, PortId};
 use xoff_host::{FlowConfig, HostConfig};
 use xoff_telemetry::DcbxReport;
@@ -13,6 +12,7 @@ use xoff_wire::dcbx::{ConfigurationSource, DcbxConfiguration};
 use xoff_wire::lldp::{ChassisId, EtsTables, PortId as LldpPortId, SelectionAlgorithm};
 use xoff_wire::lldp_port::{LldpPort, LldpPortSettings};
 
+use super::lldp_tests::resolve;
 use super::*;
 
 /// A slow link, so that seconds of saturated traffic are few frames.
@@ -138,21 +138,6 @@ fn plain_host(name: &str, mac: [u8; 6], number: u8) -> HostConfig {
     config
 }
 
-fn resolve(name: &str, tables: &Value) -> xoff_dataplane::config::SwitchConfig {
-    let options = ResolveOptions {
-        ports: PORTS.map(str::to_owned).to_vec(),
-        hostname: Some(name.to_owned()),
-        seed: 1,
-        ..ResolveOptions::default()
-    };
-    let text = tables.to_string();
-    let loaded = load(&[("test.json", text.as_str())], &options);
-    loaded
-        .unwrap_or_else(|problems| panic!("{problems}"))
-        .resolved
-        .config
-}
-
 /// Connects a switch to another one with `Ethernet0`, or to hosts with its first ports.
 fn fabric(switches: &[Value], hosts: Vec<HostConfig>) -> Fabric {
     let port = |switch, port| LinkEnd::Switch { switch, port };
@@ -166,7 +151,7 @@ fn fabric(switches: &[Value], hosts: Vec<HostConfig>) -> Fabric {
     let plan = FabricPlan {
         switches: switches
             .iter()
-            .map(|tables| resolve("sw", tables).into())
+            .map(|tables| resolve("sw", &PORTS, tables).into())
             .collect(),
         hosts,
         links: links
@@ -443,7 +428,7 @@ fn a_new_configuration_keeps_the_negotiated_shares_and_configured_schedulers_end
     set_transmits(&mut fabric, true);
     run_for(&mut fabric, Picos::from_millis(10));
     let configure = |fabric: &mut Fabric, end: &End| {
-        let config = resolve("sw", &end.tables()).into();
+        let config = resolve("sw", &PORTS, &end.tables()).into();
         fabric
             .configure_switch(0, config, &mut ())
             .expect("the ports are the same");

@@ -62,10 +62,8 @@ impl FarEvents {
     /// Fetches the lists, without waiting for them.
     #[inline]
     pub(super) fn prefetch(&self) {
-        if let [first, .., last] = &self.lists[..] {
-            prefetch(first);
-            prefetch(last);
-        }
+        // A list is of a host, and a group has two hosts.
+        self.lists.iter().take(2).for_each(prefetch);
     }
 
     /// Removes the earliest event. Does nothing if there is no event.

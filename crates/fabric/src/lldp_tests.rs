@@ -35,9 +35,13 @@ fn tables(dcbx: &Value, pfc_enable: Option<&str>, weight: u32) -> Value {
     tables
 }
 
-fn resolve(name: &str, tables: &Value) -> xoff_dataplane::config::SwitchConfig {
+/// Ports of each switch.
+const PORTS: [&str; 2] = ["Ethernet0", "Ethernet4"];
+
+/// Resolves the configuration of a switch with these ports.
+pub(super) fn resolve(name: &str, ports: &[&str], tables: &Value) -> xoff_dataplane::config::SwitchConfig {
     let options = ResolveOptions {
-        ports: ["Ethernet0", "Ethernet4"].map(str::to_owned).to_vec(),
+        ports: ports.iter().map(|port| (*port).to_owned()).collect(),
         hostname: Some(name.to_owned()),
         seed: 1,
         ..ResolveOptions::default()
@@ -63,7 +67,10 @@ fn fabric(switches: [Value; 2], lldp: Option<LldpPortSettings>) -> Fabric {
     };
     let [one, other] = switches;
     let plan = FabricPlan {
-        switches: vec![resolve("sw1", &one).into(), resolve("sw2", &other).into()],
+        switches: vec![
+            resolve("sw1", &PORTS, &one).into(),
+            resolve("sw2", &PORTS, &other).into(),
+        ],
         hosts: vec![host],
         links: vec![
             link("sw1-sw2", [port(0, 0), port(1, 0)]),
@@ -190,7 +197,7 @@ fn a_configured_pfc_enable_wins_and_a_new_configuration_keeps_the_negotiated_pfc
 
     // Without `pfc_enable`, the port is willing.
     let configure = |fabric: &mut Fabric, tables: &Value| {
-        let config = resolve("sw1", tables).into();
+        let config = resolve("sw1", &PORTS, tables).into();
         fabric
             .configure_switch(0, config, &mut ())
             .expect("the ports are the same");
@@ -314,8 +321,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
         };
         let plan = FabricPlan {
             switches: vec![
-                resolve("sw1", &tables(&willing(true, true), None, 1)).into(),
-                resolve("sw2", &tables(&willing(false, false), Some("3"), 13)).into(),
+                resolve("sw1", &PORTS, &tables(&willing(true, true), None, 1)).into(),
+                resolve("sw2", &PORTS, &tables(&willing(false, false), Some("3"), 13)).into(),
             ],
             hosts: vec![host],
             links: vec![

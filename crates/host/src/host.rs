@@ -52,6 +52,7 @@ pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Host {
+    /// [`HostConfig::mac`], which never changes. Each frame reads it, and `config` is in other cache lines.
     mac: [u8; 6],
     /// True if the last frame was from a queue pair. If flows and queue pairs both have frames to send, they
     /// send in turn.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -235,6 +236,17 @@ fn a_socket_without_a_peer_is_an_error_and_leaves_no_file() {
     assert!(path.exists());
 }
 
+/// Connects to the listener at `path` by shared memory.
+fn connect_peer(path: &Path) -> Connection {
+    let transport = connect_shared_memory(path, WaitOptions::default()).expect("a socket");
+    Connection::open(Box::new(transport), &hello("peer")).expect("a connection")
+}
+
+fn accept_peer(listener: &mut SocketListener) -> Connection {
+    let transport = listener.accept(WaitOptions::default()).expect("a peer");
+    Connection::open(Box::new(transport), &hello("own")).expect("a connection")
+}
+
 #[test]
 fn messages_pass_through_shared_memory_until_the_peer_ends() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -244,8 +256,7 @@ fn messages_pass_through_shared_memory_until_the_peer_ends() {
     let peer = std::thread::spawn({
         let path = path.clone();
         move || {
-            let transport = connect_shared_memory(&path, WaitOptions::default()).expect("a socket");
-            let mut peer = Connection::open(Box::new(transport), &hello("peer")).expect("a connection");
+            let mut peer = connect_peer(&path);
             for number in 1..=50_000 {
                 peer.grant_until(number).expect("a grant");
             }
@@ -253,8 +264,7 @@ fn messages_pass_through_shared_memory_until_the_peer_ends() {
             peer.receive().expect("a grant")
         }
     });
-    let transport = listener.accept(WaitOptions::default()).expect("a peer");
-    let mut own = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
+    let mut own = accept_peer(&mut listener);
     for number in 1..=50_000 {
         assert_eq!(own.receive(), Ok(grant(number)));
     }
@@ -274,14 +284,12 @@ fn a_peer_that_shortens_the_shared_memory_is_an_error() {
     let peer = std::thread::spawn({
         let path = path.clone();
         move || {
-            let transport = connect_shared_memory(&path, WaitOptions::default()).expect("a socket");
-            let mut peer = Connection::open(Box::new(transport), &hello("peer")).expect("a connection");
+            let mut peer = connect_peer(&path);
             std::fs::write(path.with_extension("ring"), "").expect("an empty file");
             peer.receive()
         }
     });
-    let transport = listener.accept(WaitOptions::default()).expect("a peer");
-    let mut own = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
+    let mut own = accept_peer(&mut listener);
     let lost = LinkError::SharedMemory("another program has shortened the file".to_owned());
     assert_eq!(own.receive(), Err(lost.clone()));
     assert_eq!(peer.join().expect("a thread"), Err(lost));

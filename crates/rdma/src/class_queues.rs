@@ -33,8 +33,8 @@ impl ClassQueue {
         self.unpaced.pop_front().map(|(_, unpaced)| unpaced)
     }
 
-    /// Queues a queue pair. The queue pair may send from `due` on.
-    /// Queue pairs with equal times leave in the order of `order`.
+    /// Queues a queue pair. The queue pair may send from `due` on. Queue pairs with equal times leave in the
+    /// order of `order`.
     fn push(&mut self, due: Picos, order: u64, qp: u32) {
         if let Some(round) = &mut self.round {
             round.set_due(qp, due);

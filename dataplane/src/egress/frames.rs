@@ -3,8 +3,7 @@
 
 use crate::frame::FrameHandle;
 use crate::ids::{PgId, PortId};
-use xoff_units::Picos;
-use xoff_units::prefetch;
+use xoff_units::{Picos, prefetch};
 use xoff_wire::parse::Payload;
 
 /// Index that marks the end of a list.

@@ -40,7 +40,7 @@ pub(super) struct SwitchNode {
 }
 
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C)] // the fields that each frame uses come first
 pub(super) struct HostNode {
     /// Index of the host in the plan.
     pub(super) number: u32,
