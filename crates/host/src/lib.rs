@@ -49,6 +49,7 @@ mod host;
 mod nic;
 mod nic_counts;
 mod pacer;
+mod queue_pair_path;
 mod queue_pairs;
 mod receive_buffer;
 mod receiver;

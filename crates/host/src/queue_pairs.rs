@@ -3,16 +3,17 @@
 use std::net::IpAddr;
 
 use xoff_units::{Picos, prefetch};
-use xoff_wire::parse::{ParsedHeaders, parse_prefix};
+use xoff_wire::parse::ParsedHeaders;
 use xoff_wire::{
-    Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, ICRC_LEN, Opcode, Reth,
-    RocePacket, UDP_LEN, bth, cnp,
+    Aeth, Bth, BthFields, Cnp, Deth, Ecn, ExtensionKind, FlowHeaders, ICRC_LEN, Opcode, Reth, RocePacket,
+    UDP_LEN, bth, cnp,
 };
 
 use super::config::{FixedLengths, HostConfig};
 use super::entropy::{Entropy, SourcePortPool};
 use super::flow_sender::PATTERN;
 use super::nic::EarliestDepartures;
+use super::queue_pair_path::{QueuePairPath, with_headers};
 use super::roce_datagram::parse_roce_datagram;
 use xoff_rdma::congestion::CongestionControl;
 use xoff_rdma::{
@@ -111,40 +112,8 @@ impl EmittedFrame {
     }
 }
 
-/// Headers and next hop of the packets of a queue pair. Nearly every packet reads the first two fields only.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct QueuePairPath {
-    resolved: bool,
-    /// Lower headers of the last packet. Used only if the host writes headers only.
-    lower: Option<LowerHeaders>,
-    ack_dscp: u8,
-    cnp_dscp: u8,
-    headers: FlowHeaders,
-    /// Source ports of data packets if they change with each packet.
-    source_ports: Option<SourcePortPool>,
-    next_hop: IpAddr,
-}
-
 /// Largest number of paths that are fetched before it is known which of them a packet needs.
 const PREFETCHED_PATHS_MAX: usize = 2;
-/// Length of the longest lower headers: Ethernet, a tag, IPv6 and UDP.
-const LOWER_HEADERS_LEN_MAX: usize = 66;
-
-/// Headers below the transport header: Ethernet, tag, IP and UDP. The next packet with the same opcode and
-/// length has equal lower headers.
-#[derive(Clone, Copy, Debug)]
-struct LowerHeaders {
-    opcode: Opcode,
-    payload_len: u32,
-    telemetry_bytes: u32,
-    frame_len: u32,
-    /// Number of valid bytes in `octets`.
-    len: u32,
-    /// See [`EmittedFrame::flow_hash`].
-    flow_hash: Option<u32>,
-    octets: [u8; LOWER_HEADERS_LEN_MAX],
-}
 
 /// All queue pairs of a host.
 #[derive(Debug)]
@@ -243,8 +212,7 @@ impl QueuePairs {
         self.endpoint.prefetch_queue_pairs();
         if self.paths.len() <= PREFETCHED_PATHS_MAX {
             for path in &self.paths {
-                prefetch(path);
-                prefetch(&path.ack_dscp); // behind the stored headers
+                path.prefetch();
             }
         }
     }
@@ -454,120 +422,8 @@ impl QueuePairs {
     }
 }
 
-impl QueuePairPath {
-    /// Returns the headers of the next packet with this opcode.
-    #[inline]
-    fn next_headers(&mut self, opcode: Opcode) -> FlowHeaders {
-        match opcode {
-            Opcode::Cnp => FlowHeaders {
-                dscp: self.cnp_dscp,
-                ecn: Ecn::NotEct,
-                ..self.headers
-            },
-            Opcode::RcAcknowledge => FlowHeaders {
-                dscp: self.ack_dscp,
-                ..self.headers
-            },
-            _ => match &mut self.source_ports {
-                None => self.headers,
-                Some(ports) => FlowHeaders {
-                    udp_src_port: ports.next_port(),
-                    ..self.headers
-                },
-            },
-        }
-    }
-}
-
-impl QueuePairPath {
-    /// Stores the lower headers of a packet that has just been written. Packets with changing headers are
-    /// not stored.
-    fn store_lower_headers(
-        &mut self,
-        packet: &Packet,
-        telemetry_bytes: u32,
-        frame: &[u8],
-        (stored, frame_len): (usize, usize),
-    ) {
-        if packet.opcode == Opcode::Cnp || self.source_ports.is_some() {
-            return;
-        }
-        let parsed = parse_prefix(&frame[..stored], frame_len);
-        self.lower = frame.first_chunk().map(|octets| LowerHeaders {
-            opcode: packet.opcode,
-            payload_len: packet.payload_len,
-            telemetry_bytes,
-            frame_len: frame_len as u32,
-            len: with_headers(packet, &self.headers, |roce| roce.transport_offset() as u32),
-            flow_hash: parsed.is_plain_ipv4().then_some(parsed.flow_hash),
-            octets: *octets,
-        });
-    }
-
-    /// Writes the headers of a packet with the help of the stored lower headers. Returns the length of the
-    /// headers and the stored headers. Returns `None` if the stored lower headers do not fit the packet.
-    #[inline]
-    fn reuse_lower_headers(
-        &self,
-        packet: &Packet,
-        telemetry_bytes: u32,
-        buf: &mut [u8],
-    ) -> Option<(usize, &LowerHeaders)> {
-        let lower = self.lower.as_ref()?;
-        if lower.opcode != packet.opcode
-            || (lower.payload_len, lower.telemetry_bytes) != (packet.payload_len, telemetry_bytes)
-        {
-            return None;
-        }
-        *buf.first_chunk_mut()? = lower.octets;
-        let transport = buf.get_mut(lower.len as usize..)?;
-        let payload_len = packet.payload_len as usize;
-        let mut write = |roce: RocePacket<'_>| roce.emit_transport(transport, payload_len);
-        // The two most frequent cases are handled separately, so that the compiler can simplify them.
-        let written = match packet.header {
-            ExtensionHeader::None => write(with_extensions(packet, &self.headers, &[])),
-            ExtensionHeader::Aeth(aeth) => {
-                write(with_extensions(packet, &self.headers, &[Extension::Aeth(aeth)]))
-            }
-            _ => with_headers(packet, &self.headers, write),
-        };
-        Some((lower.len as usize + written.ok()?, lower))
-    }
-}
-
 fn is_acknowledgement_or_cnp(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::Cnp | Opcode::RcAcknowledge)
-}
-
-/// Calls `write` with a packet and its extension header.
-#[inline]
-fn with_headers<R>(packet: &Packet, headers: &FlowHeaders, write: impl FnOnce(RocePacket<'_>) -> R) -> R {
-    let header = match packet.header {
-        ExtensionHeader::None => None,
-        ExtensionHeader::Reth(reth) => Some([Extension::Reth(reth)]),
-        ExtensionHeader::Aeth(aeth) => Some([Extension::Aeth(aeth)]),
-        ExtensionHeader::Deth(deth) => Some([Extension::Deth(deth)]),
-    };
-    let extensions = header.as_ref().map_or(&[][..], |header| header);
-    write(with_extensions(packet, headers, extensions))
-}
-
-/// Returns the packet in the form that the encoder needs.
-#[inline]
-fn with_extensions<'a>(
-    packet: &Packet,
-    headers: &'a FlowHeaders,
-    extensions: &'a [Extension],
-) -> RocePacket<'a> {
-    RocePacket {
-        headers,
-        bth: BthFields {
-            ack_req: packet.ack_req,
-            becn: packet.becn,
-            ..BthFields::new(packet.opcode, packet.dst_qp, packet.psn)
-        },
-        extensions,
-    }
 }
 
 /// Parses the headers of a RoCEv2 packet. Returns `None` if the frame is not a RoCEv2 packet or a switch has
