@@ -13,7 +13,7 @@ use xoff_units::Picos;
 
 /// State of the switch, for use between two calls.
 impl Switch {
-    /// Returns the host name of the switch ([`SwitchConfig::name`]).
+    /// Returns the host name of the switch ([`SwitchConfig::name`](crate::config::SwitchConfig::name)).
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -124,7 +124,8 @@ impl Switch {
         self.mmu.queue_buffers(queue)
     }
 
-    /// Returns the buffer use of a pool. `pool` is the index in [`SwitchConfig::pools`].
+    /// Returns the buffer use of a pool. `pool` is the index in
+    /// [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.mmu.pool_buffers(pool)
     }
@@ -159,7 +160,8 @@ impl Switch {
     }
 
     /// Returns true if a LAG is up: it is administratively up, and enough of its members are up
-    /// ([`min_links`](crate::config::LagConfig::min_links)). `lag` is the index in [`SwitchConfig::lags`].
+    /// ([`min_links`](crate::config::LagConfig::min_links)). `lag` is the index in
+    /// [`SwitchConfig::lags`](crate::config::SwitchConfig::lags).
     pub fn is_lag_up(&self, lag: usize) -> bool {
         self.lags.is_lag_up(lag)
     }
@@ -176,8 +178,8 @@ impl Switch {
         port.map(|port| PortId(port as u16))
     }
 
-    /// Returns the egress ports at which the latest received frame was marked CE on arrival. The
-    /// list is empty unless the switch uses [`EcnMarkPoint::Enqueue`]. For frames marked at departure,
+    /// Returns the egress ports at which the latest received frame was marked CE on arrival. The list is empty unless
+    /// the switch uses [`EcnMarkPoint::Enqueue`](crate::config::EcnMarkPoint::Enqueue). For frames marked at departure,
     /// see [`Transmit::marked`](crate::Transmit::marked).
     pub fn ports_marking_ce_on_arrival(&self) -> &[PortId] {
         &self.marked_on_arrival
@@ -188,8 +190,8 @@ impl Switch {
         self.frames.in_use()
     }
 
-    /// Checks the buffer accounting, for tests ([`Mmu::assert_consistent`]). The check visits every queue and
-    /// priority group.
+    /// Checks the buffer accounting, for tests ([`Mmu::assert_consistent`](crate::mmu::Mmu::assert_consistent)). The
+    /// check visits every queue and priority group.
     ///
     /// # Panics
     /// Panics if the cells of the queues, priority groups, ports and pools do not add up, or if the list of

@@ -1,15 +1,13 @@
 //! Resolves the NICs of model hosts: receive buffer, PFC, DCBX and ETS.
 
 use serde_saphyr::{Location, Spanned};
+use xoff_dataplane::ids::PRIORITIES;
 
 use super::super::plan::{DcbxPlan, EtsPlan, NicPlan};
 use super::super::units;
 use super::LabResolver;
 use xoff_lab_file::{DcbxFields, EtsFields, NicFields};
 use xoff_units::count_noun;
-
-/// The number of priorities of a link.
-const PRIORITIES: usize = 8;
 
 impl LabResolver<'_> {
     /// Resolves the `nic` options of a model host.
