@@ -14,6 +14,8 @@ use super::event_queue::Event;
 
 /// Largest number of lists of a partition. Two hosts with timers of several lengths need fewer.
 const LISTS_MAX: usize = 8;
+/// Number of lists that are fetched. A list is of a host, and a group has two hosts.
+const PREFETCHED_LISTS_MAX: usize = 2;
 /// A word of a list that is followed by the upper and the lower half of a long time.
 const LONG: u32 = u32::MAX;
 
@@ -62,8 +64,7 @@ impl FarEvents {
     /// Fetches the lists, without waiting for them.
     #[inline]
     pub(super) fn prefetch(&self) {
-        // A list is of a host, and a group has two hosts.
-        self.lists.iter().take(2).for_each(prefetch);
+        self.lists.iter().take(PREFETCHED_LISTS_MAX).for_each(prefetch);
     }
 
     /// Removes the earliest event. Does nothing if there is no event.
@@ -101,8 +102,9 @@ impl FarEvents {
     }
 }
 
-/// Events with equal rank and payload, sorted by time.
+/// Events with equal rank and payload, sorted by time. One cache line without the gaps.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct TimerList {
     /// The earliest event, or [`Event::NONE`] if the list is empty.
     first: Event,

@@ -3,6 +3,8 @@
 
 mod completion_handler;
 mod observed_fabric;
+mod posting;
+mod queue_pairs;
 mod transport;
 
 use std::collections::BTreeMap;
@@ -19,47 +21,16 @@ use super::path::Paths;
 use super::placement::PlannedHop;
 use super::reference::{ReferenceMessage, ReferenceTimes};
 pub use observed_fabric::ObservedFabric;
+use queue_pairs::{JobQueuePairs, poster_and_peer};
 pub use transport::JobTransport;
-use transport::{ReferenceTransport, queue_pair_setup, request_bytes_max, used_queue_pairs};
+use transport::{ReferenceTransport, queue_pair_setup, used_queue_pairs};
 use xoff_host::Host;
-use xoff_rdma::{Completion, CompletionKind, QpIndex, Verb as RdmaVerb, WorkRequest};
+use xoff_rdma::{Completion, CompletionKind, QpIndex, Verb as RdmaVerb};
 use xoff_workload::{Connection, MessageId, MessagePost, StepMark, Verb, Workload};
 
 /// Number of the first queue pair of the jobs. No queue pair has a smaller number. InfiniBand reserves the
 /// numbers 0 and 1.
 pub const FIRST_QUEUE_PAIR: u32 = 0x100;
-
-/// Role of a queue pair in a connection.
-#[derive(Clone, Copy, Debug)]
-struct QueuePairRole {
-    /// Index in [`Workload::connections`].
-    connection: u32,
-    /// Index among the queue pairs of the connection.
-    pair: u16,
-    /// True if this queue pair posts the messages of the connection. False for the peer of such a queue pair.
-    posts: bool,
-}
-
-/// Queue pairs of one connection.
-#[derive(Debug)]
-struct ConnectionQueuePairs {
-    /// Host that posts the messages: the source, or the destination for READs.
-    poster: u32,
-    /// Queue pairs of the poster.
-    qps: Vec<QpIndex>,
-    /// For each queue pair: the messages that have not arrived yet, in the order of posting.
-    expected: Vec<std::collections::VecDeque<MessageId>>,
-    /// Queue pair of the next message that is not split, with round-robin.
-    next: u16,
-}
-
-/// Number of work requests of a message that are not complete. Each used queue pair carries one part of the message, in
-/// one or more work requests.
-#[derive(Clone, Copy, Debug, Default)]
-struct IncompleteRequests {
-    received: u32,
-    acknowledged: u32,
-}
 
 /// Data packets that have arrived at all queue pairs of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,11 +61,7 @@ pub struct FailedMessage {
 #[derive(Debug)]
 pub struct Jobs {
     workload: Workload,
-    pairs: Vec<ConnectionQueuePairs>,
-    /// Role of each queue pair, by host index and [`QpIndex`].
-    roles: Vec<Vec<QueuePairRole>>,
-    /// Incomplete work requests of each message, indexed by [`MessageId::slot`].
-    incomplete: Vec<IncompleteRequests>,
+    queue_pairs: JobQueuePairs,
     posts: Vec<MessagePost>,
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
@@ -141,9 +108,7 @@ impl Jobs {
         seed: u64,
     ) -> Jobs {
         let mut jobs = Jobs {
-            pairs: Vec::with_capacity(workload.connections().len()),
-            roles: vec![Vec::new(); hosts.host_count()],
-            incomplete: Vec::new(),
+            queue_pairs: JobQueuePairs::new(&workload, transports, hosts.host_count()),
             posts: Vec::new(),
             completions: Vec::new(),
             failed: Vec::new(),
@@ -155,20 +120,11 @@ impl Jobs {
             data_flows: Vec::new(),
             announced: BTreeMap::new(),
         };
-        let connections: Vec<Connection> = jobs.workload.connections().to_vec();
         let mut number = FIRST_QUEUE_PAIR;
-        for (index, connection) in connections.iter().enumerate() {
+        for index in 0..jobs.workload.connections().len() {
+            let connection = jobs.workload.connections()[index];
             let is_read = jobs.workload.job_verb(connection.job) == Verb::Read;
-            let (poster, peer) = match is_read {
-                false => (connection.src, connection.dst),
-                true => (connection.dst, connection.src),
-            };
-            let mut pairs = ConnectionQueuePairs {
-                poster,
-                qps: Vec::with_capacity(usize::from(connection.qps)),
-                expected: vec![Default::default(); usize::from(connection.qps)],
-                next: 0,
-            };
+            let (poster, peer) = poster_and_peer(&connection, is_read);
             for pair in 0..connection.qps {
                 // READ responses go to the queue pair that requests the data.
                 let destination_qp = if is_read { number } else { number + 1 };
@@ -186,26 +142,17 @@ impl Jobs {
                     (poster, peer, number, number + 1),
                     (peer, poster, number + 1, number),
                 ];
-                for (posts, (at, to, own, other)) in [true, false].into_iter().zip(ends) {
+                let qps = ends.map(|(at, to, own, other)| {
                     let path = jobs.paths.path_between(at as usize, to as usize);
                     let link = *hosts.host(at as usize).link();
                     let setup =
                         queue_pair_setup(&link, transport, directory, path, (at, to), (own, other), seed);
-                    let qp = hosts.change_host(at as usize, |host, _| host.create_queue_pair(setup));
-                    let role = QueuePairRole {
-                        connection: index as u32,
-                        pair,
-                        posts,
-                    };
-                    debug_assert_eq!(jobs.roles[at as usize].len(), qp.0 as usize);
-                    jobs.roles[at as usize].push(role);
-                    if posts {
-                        pairs.qps.push(qp);
-                    }
-                }
+                    hosts.change_host(at as usize, |host, _| host.create_queue_pair(setup))
+                });
+                jobs.queue_pairs
+                    .add(index as u32, (poster, qps[0]), (peer, qps[1]), is_read);
                 number = (number + 2) & MASK_24;
             }
-            jobs.pairs.push(pairs);
         }
         jobs
     }
@@ -285,13 +232,16 @@ impl Jobs {
     /// Returns the received packets of each connection, in the order of [`Workload::connections`].
     /// `host_by_index` returns the host with a given index.
     pub fn received_packets<'a>(&self, host_by_index: impl Fn(usize) -> &'a Host) -> Vec<ReceivedPackets> {
-        let mut all = vec![ReceivedPackets::default(); self.pairs.len()];
-        let busy = self.roles.iter().enumerate();
-        for (host, roles) in busy.filter(|(_, roles)| !roles.is_empty()) {
+        let mut all = vec![ReceivedPackets::default(); self.workload.connections().len()];
+        for host in 0..self.queue_pairs.host_count() {
+            let roles = self.queue_pairs.roles_at(host);
+            if roles.is_empty() {
+                continue;
+            }
             let endpoint = host_by_index(host).endpoint();
             for (qp, role) in roles.iter().enumerate() {
                 if let Some(counters) = endpoint.qp_counters(QpIndex(qp as u32)) {
-                    let arrivals = &mut all[role.connection as usize];
+                    let arrivals = &mut all[self.queue_pairs.pair(role.pair).connection as usize];
                     arrivals.data_packets += counters.rx_data_packets;
                     arrivals.out_of_order_packets += counters.out_of_order_packets();
                 }
@@ -369,39 +319,28 @@ impl Jobs {
     }
 
     fn process_completion(&mut self, host: usize, completion: &Completion) {
-        let Some(role) = self.roles[host].get(completion.qp.0 as usize).copied() else {
+        let Some(role) = self.queue_pairs.role(host, completion.qp) else {
             return;
         };
         let now = completion.at;
         match completion.kind {
             CompletionKind::Acked { id } => {
                 let message = MessageId(id);
-                let is_read = self.workload.connections()[role.connection as usize].src
-                    != self.pairs[role.connection as usize].poster;
-                let incomplete = &mut self.incomplete[message.slot()];
-                incomplete.acknowledged -= 1;
-                let is_complete = incomplete.acknowledged == 0;
-                if is_complete && is_read {
+                if role.reads {
                     self.workload.received(now, message, &mut self.posts);
                 }
-                if is_complete {
-                    self.workload.acknowledged(now, message, &mut self.posts);
-                }
+                self.workload.acknowledged(now, message, &mut self.posts);
             }
             CompletionKind::Received { .. } if !role.posts => {
-                let pairs = &mut self.pairs[role.connection as usize];
-                let Some(message) = pairs.expected[usize::from(role.pair)].pop_front() else {
-                    return;
-                };
-                let incomplete = &mut self.incomplete[message.slot()];
-                incomplete.received -= 1;
-                if incomplete.received == 0 {
+                let pair = self.queue_pairs.pair_mut(role.pair);
+                if let Some(message) = pair.expected.pop_front() {
                     self.workload.received(now, message, &mut self.posts);
                 }
             }
             CompletionKind::Received { .. } => {}
             CompletionKind::Failed { why, .. } => {
-                self.record_failure((now, host), role.connection, format!("{why:?}"));
+                let connection = self.queue_pairs.pair(role.pair).connection;
+                self.record_failure((now, host), connection, format!("{why:?}"));
             }
         }
     }
@@ -419,85 +358,6 @@ impl Jobs {
         let index = self.failed_at.partition_point(|earlier| *earlier <= at);
         self.failed_at.insert(index, at);
         self.failed.insert(index, failure);
-    }
-
-    fn submit_posts(&mut self, hosts: &mut impl JobHosts) {
-        let mut posts = std::mem::take(&mut self.posts);
-        for post in posts.drain(..) {
-            self.post_message(hosts, &post);
-        }
-        self.posts = posts;
-    }
-
-    fn post_message(&mut self, hosts: &mut impl JobHosts, post: &MessagePost) {
-        let connection = self.workload.connections()[post.connection as usize];
-        let pairs = &mut self.pairs[post.connection as usize];
-        let (first, parts) = match used_queue_pairs(&connection, post.bytes) {
-            parts if parts > 1 => (0, parts),
-            _ => {
-                let pair = pairs.next;
-                pairs.next = (pair + 1) % connection.qps;
-                (u64::from(pair), 1)
-            }
-        };
-        let (verb, host) = match post.verb {
-            Verb::Send => (RdmaVerb::Send, connection.src),
-            Verb::Write => (RdmaVerb::Write, connection.src),
-            Verb::Read => (RdmaVerb::Read, connection.dst),
-        };
-        let transport = self.transports.get(connection.transport);
-        let bytes_max = transport.map_or(u64::MAX, |transport| request_bytes_max(transport, verb));
-        let slot = post.message.slot();
-        if self.incomplete.len() <= slot {
-            self.incomplete.resize(slot + 1, IncompleteRequests::default());
-        }
-        // The first parts carry the remaining bytes.
-        let part_bytes = |part: u64| post.bytes / parts + u64::from(part < post.bytes % parts);
-        let requests: u64 = (0..parts)
-            .map(|part| part_bytes(part).div_ceil(bytes_max).max(1))
-            .sum();
-        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-        self.incomplete[slot] = IncompleteRequests {
-            received: requests,
-            acknowledged: requests,
-        };
-        for part in 0..parts {
-            let pair = (first + part) as usize;
-            let mut left = part_bytes(part);
-            loop {
-                let bytes = left.min(bytes_max);
-                self.post_request(hosts, post, pair, (verb, host), bytes);
-                left -= bytes;
-                if left == 0 {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Posts one work request of a message on queue pair `pair` of its connection, at `host`.
-    fn post_request(
-        &mut self,
-        hosts: &mut impl JobHosts,
-        post: &MessagePost,
-        pair: usize,
-        (verb, host): (RdmaVerb, u32),
-        bytes: u64,
-    ) {
-        let request = WorkRequest {
-            id: post.message.0,
-            verb,
-            bytes,
-        };
-        let pairs = &mut self.pairs[post.connection as usize];
-        let qp = pairs.qps[pair];
-        if verb != RdmaVerb::Read {
-            pairs.expected[pair].push_back(post.message);
-        }
-        let posted = hosts.change_host(host as usize, |host, now| host.post(now, qp, request));
-        if let Err(why) = posted {
-            self.record_failure((hosts.now(), host as usize), post.connection, why.to_string());
-        }
     }
 
     /// Returns the shortest possible time for a message of `bytes` bytes on a connection (see

@@ -6,10 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// A first-in-first-out queue.
+/// A first-in-first-out queue that stores its oldest element in place.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub(super) struct InlineQueue<T> {
+pub struct InlineQueue<T> {
     /// The oldest element. `None` only if the queue is empty.
     first: Option<T>,
     rest: VecDeque<T>,
@@ -25,21 +25,24 @@ impl<T> Default for InlineQueue<T> {
 }
 
 impl<T> InlineQueue<T> {
+    /// Returns whether the queue has no element.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
+    /// Adds an element at the back.
     #[inline]
-    pub(super) fn push_back(&mut self, element: T) {
+    pub fn push_back(&mut self, element: T) {
         match self.first {
             None => self.first = Some(element),
             Some(_) => self.rest.push_back(element),
         }
     }
 
+    /// Removes the oldest element and returns it.
     #[inline]
-    pub(super) fn pop_front(&mut self) -> Option<T> {
+    pub fn pop_front(&mut self) -> Option<T> {
         let first = self.first.take();
         if !self.rest.is_empty() {
             self.first = self.rest.pop_front();
@@ -47,22 +50,24 @@ impl<T> InlineQueue<T> {
         first
     }
 
+    /// Returns the oldest element.
     #[inline]
-    pub(super) fn front(&self) -> Option<&T> {
+    pub fn front(&self) -> Option<&T> {
         self.first.as_ref()
     }
 
     /// Returns the element at a position, counted from 0.
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<&T> {
+    pub fn get(&self, index: usize) -> Option<&T> {
         match index.checked_sub(1) {
             None => self.first.as_ref(),
             Some(index) => self.rest.get(index),
         }
     }
 
+    /// Returns the element at a position for changes, see [`InlineQueue::get`].
     #[inline]
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         match index.checked_sub(1) {
             None => self.first.as_mut(),
             Some(index) => self.rest.get_mut(index),
@@ -71,20 +76,21 @@ impl<T> InlineQueue<T> {
 
     /// Returns the number of elements at the front for which `belongs` is true. The elements must be sorted so that
     /// these come first.
-    pub(super) fn partition_point(&self, mut belongs: impl FnMut(&T) -> bool) -> usize {
+    pub fn partition_point(&self, mut belongs: impl FnMut(&T) -> bool) -> usize {
         match &self.first {
             Some(first) if belongs(first) => 1 + self.rest.partition_point(belongs),
             _ => 0,
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Removes all elements.
+    pub fn clear(&mut self) {
         self.first = None;
         self.rest.clear();
     }
 
     /// Removes all elements and returns them, oldest first.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.first.take().into_iter().chain(self.rest.drain(..))
     }
 }

@@ -75,6 +75,7 @@ mod work;
 pub use config::{MTU_MAX, MTU_MIN, QpConfig, QpIndex, RETRY_MAX, ReceiveQueue, Recovery, Transport};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
+pub use inline_queue::InlineQueue;
 pub use pacing::Pacing;
 pub use packet::{ExtensionHeader, Packet};
 pub use requester::message_bytes_max;

@@ -296,15 +296,27 @@ impl Workload {
         }
     }
 
-    /// Reports that the receiver has received all bytes of a message. A second report of the same message has
-    /// no effect, and neither has a report of an unknown message.
+    /// Divides a message into several requests. [`Workload::received`] and [`Workload::acknowledged`] must then be
+    /// called once for each request. A message is one request unless the driver divides it. The call has no effect if
+    /// the message is unknown.
+    pub fn divide_message(&mut self, message: MessageId, requests: u32) {
+        if let Some(message) = self.queues.messages.get_mut(message) {
+            (message.unreceived, message.unacknowledged) = (requests, requests);
+        }
+    }
+
+    /// Reports that the receiver has received all bytes of a message, or of one of its requests
+    /// ([`Workload::divide_message`]). Further reports of the same message have no effect, and neither has a report of
+    /// an unknown message.
     pub fn received(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
         };
-        if std::mem::replace(&mut under_way.received, true) {
+        if under_way.unreceived != 1 {
+            under_way.unreceived = under_way.unreceived.saturating_sub(1);
             return;
         }
+        under_way.unreceived = 0;
         let copy = *under_way;
         let recorded_now = self.recorded_time(now);
         let job = &mut self.jobs[copy.job as usize];
@@ -324,15 +336,18 @@ impl Workload {
         self.remove_if_complete(now, message, copy, out);
     }
 
-    /// Reports that the sender has received the last acknowledgement of a message. A second report of the
-    /// same message has no effect, and neither has a report of an unknown message.
+    /// Reports that the sender has received the last acknowledgement of a message, or of one of its requests
+    /// ([`Workload::divide_message`]). Further reports of the same message have no effect, and neither has a report of
+    /// an unknown message.
     pub fn acknowledged(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
         };
-        if std::mem::replace(&mut under_way.acknowledged, true) {
+        if under_way.unacknowledged != 1 {
+            under_way.unacknowledged = under_way.unacknowledged.saturating_sub(1);
             return;
         }
+        under_way.unacknowledged = 0;
         let copy = *under_way;
         let recorded_now = self.recorded_time(now);
         let records = &mut self.jobs[copy.job as usize].counts.records;
@@ -390,9 +405,9 @@ impl Workload {
                 .take(PENDING_MESSAGES_SHOWN)
             {
                 let Connection { src, dst, .. } = self.connections[message.connection as usize];
-                let missing = match message.received {
-                    true => "not acknowledged",
-                    false => "not received",
+                let missing = match message.unreceived {
+                    0 => "not acknowledged",
+                    _ => "not received",
                 };
                 let _ = writeln!(
                     text,
@@ -416,7 +431,7 @@ impl Workload {
         copy: InFlightMessage,
         out: &mut Vec<MessagePost>,
     ) {
-        if copy.received && copy.acknowledged {
+        if copy.unreceived == 0 && copy.unacknowledged == 0 {
             self.queues.messages.remove(id);
             self.handle_event(copy.job as usize, now, out, |runner, context| {
                 if let JobRunner::List(list) = runner {

@@ -140,8 +140,8 @@ impl JobContext<'_> {
             posted: self.now,
             tag,
             record: index,
-            received: false,
-            acknowledged: false,
+            unreceived: 1,
+            unacknowledged: 1,
         });
         self.out.push(MessagePost {
             message,

@@ -35,15 +35,22 @@ pub(super) struct InFlightMessage {
     pub(super) tag: TransferTag,
     /// Index of the flow record of the message in the job, or [`NO_RECORD`](super::job_context::NO_RECORD).
     pub(super) record: u32,
-    pub(super) received: bool,
-    pub(super) acknowledged: bool,
+    /// Number of requests of the message that the receiver has not received.
+    pub(super) unreceived: u32,
+    /// Number of requests of the message that are not acknowledged.
+    pub(super) unacknowledged: u32,
 }
 
+/// Space for a message, in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct MessageSlot {
+    message: InFlightMessage,
     generation: u32,
-    message: Option<InFlightMessage>,
+    is_in_use: bool,
 }
+
+const _: () = assert!(size_of::<MessageSlot>() == 64);
 
 /// All messages in flight.
 #[derive(Clone, Debug, Default)]
@@ -54,31 +61,30 @@ pub(super) struct InFlightMessages {
 
 impl InFlightMessages {
     pub(super) fn insert(&mut self, message: InFlightMessage) -> MessageId {
-        let at = self.free.pop().unwrap_or_else(|| {
+        let Some(at) = self.free.pop() else {
             self.slots.push(MessageSlot {
+                message,
                 generation: 0,
-                message: None,
+                is_in_use: true,
             });
-            self.slots.len() as u32 - 1
-        });
+            return MessageId(self.slots.len() as u64 - 1);
+        };
         let slot = &mut self.slots[at as usize];
-        slot.message = Some(message);
+        (slot.message, slot.is_in_use) = (message, true);
         MessageId(u64::from(slot.generation) << 32 | u64::from(at))
     }
 
     /// Returns the message in flight. Returns `None` if the message is unknown or already removed.
     pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut InFlightMessage> {
         let slot = self.slots.get_mut(id.slot())?;
-        if u64::from(slot.generation) != id.0 >> 32 {
-            return None;
-        }
-        slot.message.as_mut()
+        let is_known = slot.is_in_use && u64::from(slot.generation) == id.0 >> 32;
+        is_known.then_some(&mut slot.message)
     }
 
     /// Removes a message in flight.
     pub(super) fn remove(&mut self, id: MessageId) {
         if let Some(slot) = self.slots.get_mut(id.slot()) {
-            slot.message = None;
+            slot.is_in_use = false;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(id.slot() as u32);
         }
@@ -91,11 +97,13 @@ impl InFlightMessages {
 
     /// Returns all messages in flight in the order of their slots, for changes.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InFlightMessage> {
-        self.slots.iter_mut().filter_map(|slot| slot.message.as_mut())
+        let in_use = self.slots.iter_mut().filter(|slot| slot.is_in_use);
+        in_use.map(|slot| &mut slot.message)
     }
 
     /// Returns all messages in flight in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &InFlightMessage> {
-        self.slots.iter().filter_map(|slot| slot.message.as_ref())
+        let in_use = self.slots.iter().filter(|slot| slot.is_in_use);
+        in_use.map(|slot| &slot.message)
     }
 }

@@ -93,8 +93,16 @@ impl RingPattern {
     }
 
     pub(super) fn bytes_on_edge(&self, edge: u32, bytes: u64) -> u64 {
-        let steps = (0..self.step_count()).map(|step| self.chunk_bytes(edge, step, bytes));
-        steps.fold(0, u64::saturating_add)
+        let ranks = u64::from(self.shape.ranks);
+        // In as many steps as there are ranks, an edge carries its part of each chunk once.
+        let part = |chunk| u128::from(self.part_of_chunk(edge, chunk));
+        let longer = bytes % ranks;
+        let of_all_chunks = part(bytes.div_ceil(ranks)) * u128::from(longer)
+            + part(bytes / ranks) * u128::from(ranks - longer);
+        let rounds = self.step_count().div_ceil(ranks);
+        let missing = (self.step_count()..rounds * ranks).map(|step| self.chunk_bytes(edge, step, bytes));
+        let missing: u128 = missing.map(u128::from).sum();
+        u64::try_from(of_all_chunks * u128::from(rounds) - missing).unwrap_or(u64::MAX)
     }
 
     /// Returns the step of a transfer.
@@ -218,6 +226,11 @@ impl RingPattern {
             u64::from(self.shape.ranks),
             u64::from(self.chunk_owner(edge, step)),
         );
+        self.part_of_chunk(edge, chunk)
+    }
+
+    /// Returns the number of bytes that an edge carries of a chunk of `chunk` bytes.
+    fn part_of_chunk(&self, edge: u32, chunk: u64) -> u64 {
         part_len(
             chunk,
             u64::from(self.shape.gpus),

@@ -321,6 +321,33 @@ fn repeated_or_unknown_reports_have_no_effect() {
 }
 
 #[test]
+fn a_divided_message_is_complete_after_all_of_its_requests() {
+    let kind = JobKind::Flows(vec![FlowSpec::once(1, 2, 10, Picos::ZERO)]);
+    let mut workload = Workload::new(&one(kind), 0, &rate).unwrap();
+    let mut out = Vec::new();
+    workload.start(Picos(5), &mut out);
+    let message = out[0].message;
+    workload.divide_message(message, 3);
+    for at in [10, 11, 12] {
+        assert!(workload.pending_description(|_| "host").contains("not received"));
+        workload.received(Picos(at), message, &mut out);
+    }
+    assert!(
+        workload
+            .pending_description(|_| "host")
+            .contains("not acknowledged")
+    );
+    for at in [13, 14, 15] {
+        assert!(!workload.is_finished());
+        workload.acknowledged(Picos(at), message, &mut out);
+    }
+    assert!(workload.is_finished());
+    let results = workload.results(&|_, _| Some(Picos(7)));
+    assert_eq!(results.flows[0].slowdown, Some(1.0), "from 5 to 12");
+    assert_eq!(results.jobs[0].received_messages, 1);
+}
+
+#[test]
 fn same_jobs_and_seed_give_the_same_run() {
     let mut ring = Collective::new(Algorithm::TreeAllReduce, (20..33).collect(), 100_000);
     (ring.iterations, ring.slice_bytes) = (3, Some(4_096));
