@@ -43,6 +43,10 @@ pub struct Check {
     /// Identifiers of the checks whose behaviour this check needs. If a device lacks such a behaviour, this check may
     /// fail, too.
     pub prerequisites: &'static [&'static str],
+    /// Forms of a frame that the check sends one after the other. A failure names each form that fails. Empty: the
+    /// check has no forms.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub forms: &'static [&'static str],
     #[serde(skip)]
     pub(crate) run: fn(Instrument) -> CheckFuture,
 }
@@ -63,6 +67,7 @@ impl Check {
             clause: "",
             is_informational: false,
             prerequisites: &[],
+            forms: &[],
             run,
         }
     }
@@ -88,6 +93,10 @@ impl Check {
             prerequisites,
             ..self
         }
+    }
+
+    pub(crate) const fn forms(self, forms: &'static [&'static str]) -> Check {
+        Check { forms, ..self }
     }
 
     pub(crate) const fn informational(self) -> Check {

@@ -7,6 +7,7 @@ use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{InputLimit, read_input_text};
 
 use crate::checks::{CHECKS, find_check};
+use crate::step::fails_only_with;
 
 /// Limit of a NIC file.
 const NIC_FILE_LIMIT: InputLimit = InputLimit {
@@ -33,6 +34,10 @@ pub struct ExpectedDeviation {
     pub check: String,
     /// The reason.
     pub why: String,
+    /// Forms of the frame ([`Check::forms`](crate::Check::forms)) with which the check fails. A failure with another
+    /// form is not expected. Empty: any failure of the check is expected.
+    #[serde(default)]
+    pub forms: Vec<String>,
 }
 
 /// Returns the correction for an identifier that names no check.
@@ -94,6 +99,17 @@ impl NicFile {
                 let fix = "write why the NIC fails the check".to_owned();
                 return problem(format!("the entry of the check {id} has no reason"), fix);
             }
+            if let Some(form) = deviation
+                .forms
+                .iter()
+                .find(|form| !check.forms.contains(&form.as_str()))
+            {
+                let fix = match check.forms {
+                    [] => format!("remove `forms`: {id} has no forms"),
+                    forms => xoff_units::suggest(form, forms.iter().copied(), "forms"),
+                };
+                return problem(format!("{id} has no form `{form}`"), fix);
+            }
             if check.is_informational {
                 let fix = "remove the entry".to_owned();
                 return problem(format!("{id} is informational and cannot fail"), fix);
@@ -109,12 +125,16 @@ impl NicFile {
         Ok(())
     }
 
-    /// Returns the reason of the expected deviation of a check.
-    pub fn deviation(&self, id: &str) -> Option<&str> {
+    /// Returns the expected deviation of a check.
+    pub fn deviation(&self, id: &str) -> Option<&ExpectedDeviation> {
         let is_named = |deviation: &&ExpectedDeviation| deviation.check.eq_ignore_ascii_case(id);
-        self.xfail
-            .iter()
-            .find(is_named)
-            .map(|deviation| deviation.why.as_str())
+        self.xfail.iter().find(is_named)
+    }
+}
+
+impl ExpectedDeviation {
+    /// Returns whether the deviation explains a failure with this reason.
+    pub(crate) fn explains(&self, reason: &str) -> bool {
+        self.forms.is_empty() || fails_only_with(reason, &self.forms)
     }
 }

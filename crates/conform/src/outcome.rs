@@ -5,6 +5,7 @@ use xoff_telemetry::failure::Exit;
 
 use crate::check::Check;
 use crate::instrument::CheckScale;
+use crate::nic_file::ExpectedDeviation;
 use crate::preflight::PreflightReport;
 use crate::step::{Step, Stop};
 use crate::timing::TimingClass;
@@ -72,11 +73,11 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Makes the report of a check from its end. `deviation` is the reason of an expected deviation.
+    /// Makes the report of a check from its end. `deviation` is the expected deviation.
     pub(crate) fn new(
         check: &'static Check,
         result: Step<String>,
-        deviation: Option<&str>,
+        deviation: Option<&ExpectedDeviation>,
         model_time_ns: u64,
     ) -> CheckReport {
         let (outcome, detail) = match result {
@@ -92,12 +93,22 @@ impl CheckReport {
         };
         let (outcome, detail) = match (outcome, deviation) {
             (_, None) => (outcome, detail),
-            (CheckOutcome::Fail, Some(why)) => (CheckOutcome::Xfail, format!("{detail} (expected: {why})")),
-            (CheckOutcome::Pass, Some(why)) => (
+            (CheckOutcome::Fail, Some(expected)) if expected.explains(&detail) => (
+                CheckOutcome::Xfail,
+                format!("{detail} (expected: {})", expected.why),
+            ),
+            (CheckOutcome::Fail, Some(expected)) => (
+                CheckOutcome::Fail,
+                format!(
+                    "{detail} (expected are only failures with {})",
+                    expected.forms.join(", ")
+                ),
+            ),
+            (CheckOutcome::Pass, Some(expected)) => (
                 CheckOutcome::Xpass,
                 format!(
-                    "{detail}; the NIC file expects a failure ({why}): remove {} from its xfail list",
-                    check.id
+                    "{detail}; the NIC file expects a failure ({}): remove {} from its xfail list",
+                    expected.why, check.id
                 ),
             ),
             (_, Some(_)) => (outcome, detail),

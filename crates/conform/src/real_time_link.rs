@@ -179,7 +179,7 @@ impl<'a> RealTimeLink<'a> {
         observations: &mut Observations,
     ) -> Answer<FarHostReply> {
         if !self.access.has_far_host() {
-            let reason = "there is no connection to the far host (--adapter none)";
+            let reason = "no program runs at the far end: --device is not given, or --adapter is none";
             return Ok(Err(Unsupported(reason.to_owned())));
         }
         // Further requests to a far host that does not answer would fill its pipe, and the run would wait for ever.

@@ -179,6 +179,35 @@ fn expected_deviations_do_not_fail_a_run_and_unexpected_passes_do() {
 }
 
 #[test]
+fn a_deviation_with_forms_expects_no_failure_with_another_form() {
+    let text = "nic: test\nxfail: [{check: A17, forms: [50 bytes], why: no shortest frame}]\n";
+    let nic = NicFile::parse(text, "nic.yml").expect("a NIC file");
+    let run = |name: &str| {
+        let options = RunOptions {
+            mutant: Some(mutant(name)),
+            nic: Some(nic.clone()),
+            ..options(&["A17"])
+        };
+        let report = run_checks(&options).expect("a report");
+        (report.checks[0].outcome, report.checks[0].detail.clone())
+    };
+    let (outcome, detail) = run("accepts-runts");
+    assert_eq!(outcome, CheckOutcome::Xfail, "{detail}");
+    for (name, form) in [
+        ("accepts-bad-fcs", "wrong FCS: class 3"),
+        ("only-64-bytes", "1518 bytes: class 3"),
+    ] {
+        let (outcome, detail) = run(name);
+        assert_eq!(outcome, CheckOutcome::Fail);
+        assert!(detail.contains(form), "{detail}");
+        assert!(
+            detail.ends_with("(expected are only failures with 50 bytes)"),
+            "{detail}"
+        );
+    }
+}
+
+#[test]
 fn wrong_nic_files_are_refused_with_a_correction() {
     let entry = |check: &str| format!("nic: n\nxfail:\n  - check: {check}\n    why: w\n");
     for (text, what, fix) in [
@@ -198,6 +227,16 @@ fn wrong_nic_files_are_refused_with_a_correction() {
             "nic: n\nxfail: [{check: A5, why: ' '}]\n".to_owned(),
             "A5 has no reason",
             "write why",
+        ),
+        (
+            "nic: n\nxfail: [{check: A17, forms: [51 bytes], why: w}]\n".to_owned(),
+            "A17 has no form `51 bytes`",
+            "the forms are wrong FCS, 50 bytes",
+        ),
+        (
+            "nic: n\nxfail: [{check: A5, forms: [long], why: w}]\n".to_owned(),
+            "A5 has no form `long`",
+            "A5 has no forms",
         ),
         ("nic: n\nxfails: []\n".to_owned(), "not valid", "`xfail`"),
         (String::new(), "not valid", "docs/conform.md"),

@@ -31,6 +31,9 @@ pub fn explain_check(check: &Check) -> String {
         ("criterion", check.criterion.to_owned()),
         ("clause", check.clause.to_owned()),
     ];
+    if !check.forms.is_empty() {
+        fields.push(("forms", check.forms.join(", ")));
+    }
     if !check.prerequisites.is_empty() {
         fields.push(("needs", check.prerequisites.join(", ")));
     }

@@ -142,10 +142,21 @@ fn read_properties(option: &str, name: &str) -> Result<DeviceProperties, Failure
             .fix(format!("ip link set dev {name} up")));
     }
     if !link.carrier {
+        let is_tap = link.kind.as_deref() == Some("tun");
+        let (why, fix) = match is_tap {
+            true => (
+                "the device is a tap, and no program has opened it",
+                "start the program that uses the tap, such as QEMU with `-netdev tap`",
+            ),
+            false => (
+                "the device has no carrier: its far end is down or the cable is not connected",
+                "set the far end up, or connect the cable",
+            ),
+        };
         return Err(Failure::environment(format!("the link of {name} is down"))
             .at(location)
-            .because("the device has no carrier: its far end is down or the cable is not connected")
-            .fix("set the far end up, or connect the cable"));
+            .because(why)
+            .fix(fix));
     }
     if let Some(master) = &link.master {
         return Err(

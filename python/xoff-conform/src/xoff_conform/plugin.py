@@ -7,6 +7,8 @@ A test with the fixture `conform_check` runs once for each check. `xoff_conform.
 All selected checks run in one process of xoff, before the first test.
 """
 
+import os
+
 import pytest
 
 from .program import ConformError, list_checks, run_checks
@@ -55,6 +57,12 @@ def run_options(config):
     return options
 
 
+def has_device(config):
+    """Return whether the options or the variables of the kernel's selftests name a device."""
+    names = ("virtual", "port", "lockstep", "peer")
+    return any(config.getoption(f"--xoff-{name}") for name in names) or bool(os.environ.get("NETIF"))
+
+
 def pytest_generate_tests(metafunc):
     if "conform_check" not in metafunc.fixturenames:
         return
@@ -93,6 +101,8 @@ def conform_report(request):
         identifier = getattr(item, "callspec", None) and item.callspec.params.get("conform_check")
         if identifier and identifier not in selected:
             selected.append(identifier)
+    if not has_device(request.config):
+        pytest.fail("no device: give --xoff-virtual, --xoff-port DEVICE or --xoff-lockstep SOCKET", pytrace=False)
     program, peer = (request.config.getoption(f"--xoff-{name}") for name in ("program", "peer"))
     try:
         return run_checks(run_options(request.config), selected, program, peer)

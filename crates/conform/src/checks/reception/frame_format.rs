@@ -10,38 +10,35 @@ use crate::checks::require;
 use crate::checks::traffic::{DeviceTraffic, start_traffic};
 use crate::instrument::Instrument;
 use crate::link_frame::{Defect, LinkFrame};
-use crate::step::{Step, Stop};
+use crate::step::{FormFailures, Step, Stop};
 
 /// Length in quanta of the window after a frame.
 const WINDOW_QUANTA: u64 = 4_000;
 
-/// Adds the form of a frame to the reason of a failure.
-fn name_frame(result: Step, form: &str) -> Step {
-    result.map_err(|stop| match stop {
-        Stop::Fail(reason) => Stop::Fail(format!("{form}: {reason}")),
-        Stop::FailInTime { reason, measurement } => Stop::FailInTime {
-            reason: format!("{form}: {reason}"),
-            measurement,
-        },
-        other => other,
-    })
-}
-
 /// Sends a frame and checks that class 3 keeps its rate.
-async fn require_ignored(i: &Instrument, traffic: &DeviceTraffic, form: &str, frame: LinkFrame) -> Step {
+async fn require_ignored(i: &Instrument, traffic: &DeviceTraffic, frame: LinkFrame) -> Step {
     let arrival = i.send(frame).await;
     let until = arrival + i.quanta(i.window_quanta(WINDOW_QUANTA));
-    name_frame(traffic.keeps_running(PAUSED_BIT, arrival, until).await, form)
+    let result = traffic.keeps_running(PAUSED_BIT, arrival, until).await;
+    if result.is_err() {
+        resume(i).await;
+    }
+    result
 }
 
 /// Sends a frame, checks that class 3 pauses, and resumes it.
-async fn require_honoured(i: &Instrument, traffic: &DeviceTraffic, form: &str, frame: Vec<u8>) -> Step {
+async fn require_honoured(i: &Instrument, traffic: &DeviceTraffic, frame: Vec<u8>) -> Step {
     let arrival = send(i, frame).await;
     let until = arrival + i.quanta(i.window_quanta(WINDOW_QUANTA));
-    name_frame(traffic.stays_paused(PAUSED_CLASS, arrival, until).await, form)?;
+    let result = traffic.stays_paused(PAUSED_CLASS, arrival, until).await;
+    resume(i).await;
+    result
+}
+
+/// Resumes class 3.
+async fn resume(i: &Instrument) {
     pause(i, PAUSED_CLASS, 0).await;
     i.wait(i.quanta(WINDOW_QUANTA)).await;
-    Ok(())
 }
 
 pub(in crate::checks) static A16: Check = Check::new("A16", "other control frames are ignored", |i| {
@@ -52,20 +49,25 @@ pub(in crate::checks) static A16: Check = Check::new("A16", "other control frame
 )
 .observation("the rate of class 3")
 .criterion("class 3 keeps 99 % of its rate")
-.clause("IEEE 802.3 31.4 and 31.5; UNH-IOL Annex 31B suite");
+.clause("IEEE 802.3 31.4 and 31.5; UNH-IOL Annex 31B suite")
+.forms(&CONTROL_FRAME_FORMS);
+
+const CONTROL_FRAME_FORMS: [&str; 4] = [
+    "destination 01-80-C2-00-00-02",
+    "type 0x8809",
+    "opcode 0x0001",
+    "opcode 0x0102",
+];
 
 async fn a16(i: Instrument) -> Step<String> {
     let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
-    let forms: [(&str, usize, u8); 4] = [
-        ("destination 01-80-C2-00-00-02", 5, 0x02),
-        ("type 0x8809", 13, 0x09),
-        ("opcode 0x0001", 14, 0x00),
-        ("opcode 0x0102", 15, 0x02),
-    ];
-    for (form, at, byte) in forms {
+    let changes: [(usize, u8); 4] = [(5, 0x02), (13, 0x09), (14, 0x00), (15, 0x02)];
+    let mut failures = FormFailures::default();
+    for (form, (at, byte)) in CONTROL_FRAME_FORMS.into_iter().zip(changes) {
         let frame = with_bytes(pfc(PAUSED_BIT, LONGEST_PAUSE), at, &[byte]);
-        require_ignored(&i, &traffic, form, LinkFrame::new(frame)).await?;
+        failures.add(form, require_ignored(&i, &traffic, LinkFrame::new(frame)).await)?;
     }
+    failures.finish()?;
     Ok(match i.counters().await {
         Ok(counters) => format!(
             "4 of 4 ignored, counted as unsupported: {}",
@@ -85,31 +87,38 @@ pub(in crate::checks) static A17: Check = Check::new(
 )
 .observation("class 3")
 .criterion("the first two are ignored, the last two pause class 3")
-.clause("IEEE 802.3 31.5 and 4.2.4; UNH-IOL Annex 31B suite");
+.clause("IEEE 802.3 31.5 and 4.2.4; UNH-IOL Annex 31B suite")
+.forms(&[WRONG_FCS, RUNT, LONG, PADDING]);
+
+const WRONG_FCS: &str = "wrong FCS";
+const RUNT: &str = "50 bytes";
+const LONG: &str = "1518 bytes";
+const PADDING: &str = "padding 0xFF";
 
 async fn a17(i: Instrument) -> Step<String> {
     let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
     let frame = pfc(PAUSED_BIT, LONGEST_PAUSE);
-    let mut missing = Vec::new();
+    let (mut missing, mut failures) = (Vec::new(), FormFailures::default());
     for (form, bytes, defect) in [
-        ("wrong FCS", &frame[..], Defect::WrongFcs),
-        ("50 bytes", &frame[..46], Defect::Runt),
+        (WRONG_FCS, &frame[..], Defect::WrongFcs),
+        (RUNT, &frame[..46], Defect::Runt),
     ] {
         if i.carries(defect) {
             let damaged = LinkFrame {
                 bytes: bytes.to_vec(),
                 defect: Some(defect),
             };
-            require_ignored(&i, &traffic, form, damaged).await?;
+            failures.add(form, require_ignored(&i, &traffic, damaged).await)?;
         } else {
             missing.push(form);
         }
     }
     let mut long = frame.clone();
     long.resize(1_514, 0);
-    require_honoured(&i, &traffic, "1518 bytes", long).await?;
+    failures.add(LONG, require_honoured(&i, &traffic, long).await)?;
     let padded = with_bytes(frame, 34, &[0xff; 26]);
-    require_honoured(&i, &traffic, "padding 0xFF", padded).await?;
+    failures.add(PADDING, require_honoured(&i, &traffic, padded).await)?;
+    failures.finish()?;
     let ignored = 2 - missing.len();
     let found = format!("{ignored} of 2 ignored, 2 of 2 honoured");
     match missing.as_slice() {
@@ -135,7 +144,7 @@ async fn a18(i: Instrument) -> Step<String> {
     let times = pfc_with_times(PAUSED_BIT, [LONGEST_PAUSE; PRIORITIES]);
     let frame = with_bytes(times, 16, &[0xff]);
     let from = i.now();
-    require_honoured(&i, &traffic, "reserved bits", frame).await?;
+    require_honoured(&i, &traffic, frame).await?;
     traffic.keeps_running(1, from, i.now()).await?;
     Ok("class 3 pauses by the low byte".to_owned())
 }
@@ -151,7 +160,7 @@ async fn a19(i: Instrument) -> Step<String> {
     let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
     let mut frame = pfc(PAUSED_BIT, LONGEST_PAUSE);
     frame.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
-    require_ignored(&i, &traffic, "802.1Q tag", LinkFrame::new(frame)).await?;
+    require_ignored(&i, &traffic, LinkFrame::new(frame)).await?;
     Ok("ignored".to_owned())
 }
 
@@ -160,24 +169,28 @@ pub(in crate::checks) static A20: Check =
         .stimulus("bit 3 with time 0xFFFF from the source addresses 00-00-00-00-00-00 and 01-00-5E-00-00-01")
         .observation("class 3, and the counter of received PFC frames")
         .criterion("class 3 stops, and the frames are counted")
-        .clause("IEEE 802.3 31.4.1; SONiC PFC test plan");
+        .clause("IEEE 802.3 31.4.1; SONiC PFC test plan")
+        .forms(&[ZERO_SOURCE, MULTICAST_SOURCE]);
+
+const ZERO_SOURCE: &str = "zero source";
+const MULTICAST_SOURCE: &str = "multicast source";
 
 async fn a20(i: Instrument) -> Step<String> {
     let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
-    for (form, source) in [
-        ("zero source", [0; 6]),
-        ("multicast source", [1, 0, 0x5e, 0, 0, 1]),
-    ] {
+    let mut failures = FormFailures::default();
+    for (form, source) in [(ZERO_SOURCE, [0; 6]), (MULTICAST_SOURCE, [1, 0, 0x5e, 0, 0, 1])] {
         let before = i.counters().await.ok();
         let frame = with_bytes(pfc(PAUSED_BIT, LONGEST_PAUSE), 6, &source);
-        require_honoured(&i, &traffic, form, frame).await?;
+        let paused = require_honoured(&i, &traffic, frame).await;
         let received = |counters: crate::device::Counters| counters.pfc_rx[usize::from(PAUSED_CLASS)];
         let counted = i.counters().await.ok().map(received);
         // The frame and the XON frame after it.
         let expected = before.map(|before| received(before) + 2);
-        require(counted == expected, || {
-            format!("{form}: the device does not count the frame")
-        })?;
+        let is_counted = require(counted == expected, || {
+            "the device does not count the frame".to_owned()
+        });
+        failures.add(form, paused.and(is_counted))?;
     }
+    failures.finish()?;
     Ok("2 of 2 honoured".to_owned())
 }
