@@ -186,6 +186,8 @@ struct LabResolver<'a> {
     component_of_host: Option<Vec<usize>>,
     /// The number of values of script steps that were copied so far, as a measure of the work of `repeat`.
     expanded_values: usize,
+    /// The length of the texts of these values in bytes.
+    expanded_text_bytes: usize,
 }
 
 /// The index of a switch or host in the plan.
@@ -215,6 +217,7 @@ impl<'a> LabResolver<'a> {
             is_topology_unknown: false,
             component_of_host: None,
             expanded_values: 0,
+            expanded_text_bytes: 0,
         }
     }
 

@@ -13,6 +13,10 @@ const STEPS_MAX: usize = 100_000;
 /// The maximum number of combinations of `repeat` values in a script, counted over all `repeat` steps. Also limits
 /// scripts whose combinations have no steps.
 const COMBINATIONS_MAX: usize = 1_000_000;
+/// The maximum length of an expanded script in bytes. `repeat` copies each text of its steps.
+const EXPANDED_BYTES_MAX: usize = 128 << 20;
+/// The bytes that count for each value of an expanded script in addition to its text.
+const BYTES_PER_VALUE: usize = 64;
 /// The maximum nesting depth of `repeat`.
 const DEPTH_MAX: usize = 8;
 
@@ -78,6 +82,9 @@ impl LabResolver<'_> {
             if let Some(constants) = step.value.get("let") {
                 self.check_only_key(step, "let");
                 self.define_constants(constants, scope);
+                if !self.check_expanded_bytes(step.referenced, expanded) {
+                    return;
+                }
                 continue;
             }
             if expanded.steps.len() >= STEPS_MAX {
@@ -85,7 +92,11 @@ impl LabResolver<'_> {
                 self.report_too_many_steps(step.referenced, &format!("more than {STEPS_MAX} steps"));
                 return;
             }
-            let Some(substituted) = self.substitute_tree(step, scope) else {
+            let substituted = self.substitute_tree(step, scope);
+            if !self.check_expanded_bytes(step.referenced, expanded) {
+                return;
+            }
+            let Some(substituted) = substituted else {
                 continue;
             };
             match xoff_lab_file::parse_step(&substituted) {
@@ -97,6 +108,24 @@ impl LabResolver<'_> {
                     .for_each(|error| self.report_problem(error.at, error.what, error.fix)),
             }
         }
+    }
+
+    /// Checks the length of the expanded script. Reports a script that is too long and returns false.
+    fn check_expanded_bytes(&mut self, at: Location, expanded: &mut ExpandedSteps) -> bool {
+        let bytes = self.expanded_text_bytes + self.expanded_values * BYTES_PER_VALUE;
+        if bytes <= EXPANDED_BYTES_MAX {
+            return true;
+        }
+        expanded.is_full = true;
+        self.report_problem(
+            at,
+            format!(
+                "the script is longer than {} MiB after the expansion of `repeat`",
+                EXPANDED_BYTES_MAX >> 20
+            ),
+            "repeat less often, or write shorter steps and lists",
+        );
+        false
     }
 
     /// Checks that a step has no other key than `key`.
@@ -165,7 +194,11 @@ impl LabResolver<'_> {
             return self.expand_steps(steps, scope, depth + 1, expanded);
         };
         self.check_constant_name(name);
-        for value in self.list_repeat_values(values, scope) {
+        let listed = self.list_repeat_values(values, scope);
+        if !self.check_expanded_bytes(name.referenced, expanded) {
+            return;
+        }
+        for value in listed {
             if expanded.is_full {
                 return;
             }
@@ -289,6 +322,9 @@ impl LabResolver<'_> {
         scope: &ConstantScope,
     ) -> Option<Spanned<YamlTree>> {
         self.expanded_values += 1;
+        if let YamlTree::Text(text) = &tree.value {
+            self.expanded_text_bytes += text.len();
+        }
         let at = tree.referenced;
         let value = match &tree.value {
             YamlTree::Text(text) if text.contains("$(") => match self.substitute_text(text, at, scope)? {
@@ -314,6 +350,7 @@ impl LabResolver<'_> {
             YamlTree::Map(entries) => {
                 let mut substituted = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
+                    self.expanded_text_bytes += key.value.len();
                     let name = match key.value.contains("$(") {
                         true => self
                             .substitute_text(&key.value, key.referenced, scope)?
@@ -333,7 +370,12 @@ impl LabResolver<'_> {
     /// Replaces every `$(...)` in a text by its value. Reports an invalid formula and returns `None`.
     fn substitute_text(&mut self, text: &str, at: Location, scope: &ConstantScope) -> Option<Constant> {
         match substitute(text, scope) {
-            Ok(value) => Some(value),
+            Ok(value) => {
+                if let Constant::Text(text) = &value {
+                    self.expanded_text_bytes += text.len();
+                }
+                Some(value)
+            }
             Err((what, fix)) => {
                 self.report_problem(at, what, fix);
                 None

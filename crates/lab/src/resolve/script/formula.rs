@@ -8,6 +8,8 @@ use super::super::super::expr::{SyntaxNode, parse_formula};
 /// The largest absolute value of a formula, 2^53. A double can represent every integer up to
 /// this value exactly.
 const MAGNITUDE_MAX: f64 = 9_007_199_254_740_992.0;
+/// The maximum length of a text after the substitution of its formulas, in bytes.
+const SUBSTITUTED_BYTES_MAX: usize = 1 << 20;
 
 /// The value of a name that `let` or `for` defines.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +85,7 @@ pub(super) type FormulaError = (String, String);
 /// itself, which can be a number.
 ///
 /// # Errors
-/// Returns an error if a formula is invalid or does not end.
+/// Returns an error if a formula is invalid or does not end, or if the result is longer than 1 MiB.
 pub(super) fn substitute(text: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let mut substituted = String::with_capacity(text.len());
     let mut rest = text;
@@ -99,8 +101,19 @@ pub(super) fn substitute(text: &str, scope: &ConstantScope) -> Result<Constant, 
         if start == 0 && rest.len() == text.len() && end + 3 == text.len() {
             return Ok(value);
         }
+        let value = value.to_string();
+        // Constants that contain other constants several times grow exponentially.
+        if substituted.len() + start + value.len() > SUBSTITUTED_BYTES_MAX {
+            return Err((
+                format!(
+                    "a text with $(...) becomes longer than {} MiB",
+                    SUBSTITUTED_BYTES_MAX >> 20
+                ),
+                "use shorter constants".to_owned(),
+            ));
+        }
         substituted.push_str(&rest[..start]);
-        substituted.push_str(&value.to_string());
+        substituted.push_str(&value);
         rest = &inside[end + 1..];
     }
     substituted.push_str(rest);

@@ -522,6 +522,34 @@ fn combinations_of_repeat_are_limited() {
     }
 }
 
+/// `repeat` copies the texts of its steps and the values of inner lists, and a constant can contain other constants.
+#[test]
+fn the_length_of_an_expanded_script_is_limited() {
+    let long = "(".repeat(100_000);
+    let list = vec!["{a: 1, b: 2}"; 2_000].join(", ");
+    let chain: String = (1..=9)
+        .map(|n| format!("  - let: {{c{n}: '{}'}}\n", format!("$(c{})", n - 1).repeat(10)))
+        .collect();
+    for (steps, part) in [
+        (
+            format!("  - repeat: {{for: {{a: '1..5000'}}, steps: [{{expect: '{long}'}}]}}\n"),
+            "longer than 128 MiB",
+        ),
+        (
+            format!("  - repeat: {{for: {{a: '1..90000', row: [{list}]}}, steps: []}}\n"),
+            "longer than 128 MiB",
+        ),
+        (
+            format!("  - let: {{c0: 'abc'}}\n{chain}"),
+            "becomes longer than 1 MiB",
+        ),
+    ] {
+        let text = lab_with_script(&steps);
+        let problems = parse_script_lab(&text).expect_err(part).to_string();
+        assert!(problems.contains(part), "{:.500}", problems);
+    }
+}
+
 /// All errors of a step are found, and each name has a suggestion.
 #[test]
 fn each_error_of_a_step_is_reported_with_a_near_match() {
