@@ -34,7 +34,7 @@ pub struct ExpectedDeviation {
     pub check: String,
     /// The reason.
     pub why: String,
-    /// Forms of the frame ([`Check::forms`](crate::Check::forms)) with which the check fails. A failure with another
+    /// Forms of the frame, see [`Check`](crate::Check), with which the check fails. A failure with another
     /// form is not expected. Empty: any failure of the check is expected.
     #[serde(default)]
     pub forms: Vec<String>,

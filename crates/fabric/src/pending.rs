@@ -191,11 +191,10 @@ impl PendingEvents {
         self.far[partition].prefetch();
     }
 
-    /// Returns the events of a partition, except most far ones, unsorted.
+    /// Returns the events of a partition, except far ones, unsorted.
     #[inline]
-    pub(super) fn near_events(&self, partition: usize) -> impl Iterator<Item = Event> + '_ {
-        let near = self.later[partition].near.iter().copied();
-        near.chain(std::iter::once(self.far[partition].first()))
+    pub(super) fn near_events(&self, partition: usize) -> &[Event] {
+        &self.later[partition].near
     }
 
     /// Returns the time of the earliest event.

@@ -9,7 +9,7 @@ use xoff_dataplane::{FrameHandle, PortId, TimerId, prefetch};
 
 use super::shard::{HostNode, Shard, is_arrival};
 use super::{HOST_FLAG, HOST_INDEX_MASK, SWITCH_FLAG, TIMER_BITS};
-use crate::event_queue::Event;
+use crate::event_queue::{Event, time_of_key};
 use crate::plan::LinkEnd;
 
 /// Number of partitions between two steps.
@@ -25,9 +25,10 @@ impl Shard {
     }
 
     /// Fetches memory for the partitions after the first one of `due`. `limit` is the key of the first event after the
-    /// window.
+    /// window. Far events are few, and their memory is not fetched.
     #[inline]
     pub(super) fn prefetch_partitions(&self, due: &[u32], limit: u128) {
+        let end = time_of_key(limit);
         let partition = |steps: usize| due.get(steps * STEP).map(|partition| *partition as usize);
         if let Some(partition) = partition(5) {
             self.pending.prefetch(partition);
@@ -38,23 +39,27 @@ impl Shard {
         }
         if let Some(partition) = partition(3) {
             let is_host_group = partition < self.partitions.host_group_count();
-            for event in self.events_before(partition, limit) {
-                self.prefetch_event(event, is_host_group);
+            for event in self.pending.near_events(partition) {
+                if event.at < end {
+                    self.prefetch_event(*event, is_host_group);
+                }
             }
         }
         if let Some(partition) = partition(2) {
-            self.events_before(partition, limit)
-                .for_each(|event| self.prefetch_place(event));
+            for event in self.pending.near_events(partition) {
+                if event.at < end {
+                    self.prefetch_place(*event);
+                }
+            }
         }
-        if let Some(partition) = partition(1) {
-            self.events_before(partition, limit)
-                .for_each(|event| self.prefetch_queue_pairs(event));
+        let host_group = partition(1).filter(|partition| *partition < self.partitions.host_group_count());
+        if let Some(partition) = host_group {
+            for event in self.pending.near_events(partition) {
+                if event.at < end {
+                    self.prefetch_queue_pairs(*event);
+                }
+            }
         }
-    }
-
-    fn events_before(&self, partition: usize, limit: u128) -> impl Iterator<Item = Event> + '_ {
-        let events = self.pending.near_events(partition);
-        events.filter(move |event| event.key() < limit)
     }
 
     /// Fetches the beginning of a switch.
