@@ -97,6 +97,7 @@ struct xls_link {
     uint64_t uncounted[XLS_UNCOUNTED_MAX];
     unsigned uncounted_len;
     uint8_t *rings; /* NULL: messages pass through the socket */
+    uint64_t read_by_xoff; /* bytes of ring 1 that xoff had read at the last look */
     uint8_t *out, *in;
     size_t out_len, in_start, in_len;
 };
@@ -124,9 +125,14 @@ static inline uint64_t *xls_position(struct xls_link *link, unsigned at) {
 /* Writes bytes to ring 1, as many as fit. Returns their number, 0 if the ring is full. */
 static inline size_t xls_write_ring(struct xls_link *link, const uint8_t *bytes, size_t count) {
     uint64_t written = __atomic_load_n(xls_position(link, 192), __ATOMIC_RELAXED);
-    uint64_t unread = written - __atomic_load_n(xls_position(link, 256), __ATOMIC_ACQUIRE);
+    uint64_t unread = written - link->read_by_xoff;
     size_t at = (size_t)(written % XLS_RING_BYTES);
     size_t until_end = XLS_RING_BYTES - at;
+    /* The position of xoff is read only if necessary: its cache line belongs to another CPU. */
+    if (unread + count > XLS_RING_BYTES) {
+        link->read_by_xoff = __atomic_load_n(xls_position(link, 256), __ATOMIC_ACQUIRE);
+        unread = written - link->read_by_xoff;
+    }
     if (unread > XLS_RING_BYTES) return 0;
     if (count > XLS_RING_BYTES - unread) count = (size_t)(XLS_RING_BYTES - unread);
     size_t first = count < until_end ? count : until_end;
