@@ -38,6 +38,20 @@ impl fmt::Display for Problem {
 const KEPT_MAX: usize = 1000;
 /// Largest number of errors that the [`Display`](fmt::Display) format prints.
 const PRINTED_MAX: usize = 50;
+/// Largest length of the description and of the correction of an error, in bytes. Both can quote texts of the lab file,
+/// and many errors can quote the same text.
+const TEXT_BYTES_MAX: usize = 4_096;
+
+/// Shortens a text that is longer than [`TEXT_BYTES_MAX`], and adds its length.
+fn shorten(mut text: String) -> String {
+    let len = text.len();
+    if len > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.shrink_to_fit();
+        text.push_str(&format!("... ({})", xoff_units::count_noun(len as u64, "byte")));
+    }
+    text
+}
 
 /// All errors of a lab file, in the order of their lines. The [`Display`](fmt::Display) format has one line for each
 /// of the first 50 errors, and a last line with the number of further errors.
@@ -116,8 +130,8 @@ impl Problems {
             file: file.to_owned(),
             line,
             column,
-            what: what.into(),
-            fix: fix.into(),
+            what: shorten(what.into()),
+            fix: shorten(fix.into()),
         };
         // Two checks can find the same error.
         if !self.list.contains(&problem) {

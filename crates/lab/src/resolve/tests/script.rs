@@ -550,6 +550,23 @@ fn the_length_of_an_expanded_script_is_limited() {
     }
 }
 
+/// Each error quotes the text of the constant.
+#[test]
+fn errors_that_quote_a_long_text_are_short() {
+    let text = "ä".repeat(100_000);
+    let sends: String = (0..60)
+        .map(|n| format!("  - send: {{from: h1, to: h2, frames: '$(text + {n})'}}\n"))
+        .collect();
+    let lab = lab_with_script(&format!("  - let: {{text: '{text}'}}\n{sends}"));
+    let problems = parse_script_lab(&lab).expect_err("no number");
+    assert_eq!(problems.len(), 60);
+    for problem in problems.iter() {
+        assert!(problem.what.len() < 4_200, "{}", problem.what.len());
+        assert!(problem.what.starts_with("$(text + "), "{}", problem.what);
+        assert!(problem.what.ends_with(" bytes)"), "{}", problem.what);
+    }
+}
+
 /// All errors of a step are found, and each name has a suggestion.
 #[test]
 fn each_error_of_a_step_is_reported_with_a_near_match() {
