@@ -21,11 +21,11 @@ use super::path::Paths;
 use super::placement::PlannedHop;
 use super::reference::{ReferenceMessage, ReferenceTimes};
 pub use observed_fabric::ObservedFabric;
-use queue_pairs::{JobQueuePairs, poster_and_peer};
+use queue_pairs::{JobQueuePairs, poster_and_peer, rdma_verb};
 pub use transport::JobTransport;
 use transport::{ReferenceTransport, queue_pair_setup, used_queue_pairs};
 use xoff_host::Host;
-use xoff_rdma::{Completion, CompletionKind, QpIndex, Verb as RdmaVerb};
+use xoff_rdma::{Completion, CompletionKind, QpIndex};
 use xoff_workload::{Connection, MessageId, MessagePost, StepMark, Verb, Workload};
 
 /// Number of the first queue pair of the jobs. No queue pair has a smaller number. InfiniBand reserves the
@@ -107,14 +107,15 @@ impl Jobs {
         (paths, reference): (Paths, ReferenceTimes),
         seed: u64,
     ) -> Jobs {
+        let reference_transports: Vec<_> = transports.iter().map(ReferenceTransport::new).collect();
         let mut jobs = Jobs {
-            queue_pairs: JobQueuePairs::new(&workload, transports, hosts.host_count()),
+            queue_pairs: JobQueuePairs::new(&workload, &reference_transports, hosts.host_count()),
             posts: Vec::new(),
             completions: Vec::new(),
             failed: Vec::new(),
             failed_at: Vec::new(),
             reference,
-            transports: transports.iter().map(ReferenceTransport::new).collect(),
+            transports: reference_transports,
             workload,
             paths,
             data_flows: Vec::new(),
@@ -365,11 +366,7 @@ impl Jobs {
     /// connection does not exist.
     pub fn least_time(&self, connection: &Connection, bytes: u64) -> Option<Picos> {
         let transport = self.transports.get(connection.transport)?;
-        let verb = match self.workload.job_verb(connection.job) {
-            Verb::Send => RdmaVerb::Send,
-            Verb::Write => RdmaVerb::Write,
-            Verb::Read => RdmaVerb::Read,
-        };
+        let verb = rdma_verb(self.workload.job_verb(connection.job));
         self.reference.least_time(&ReferenceMessage {
             from: connection.src as usize,
             to: connection.dst as usize,

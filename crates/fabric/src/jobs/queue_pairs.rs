@@ -6,9 +6,9 @@
 use xoff_rdma::{InlineQueue, QpIndex, Verb as RdmaVerb};
 use xoff_workload::{Connection, MessageId, Verb, Workload};
 
-use super::transport::{JobTransport, ReferenceTransport, request_bytes_max};
+use super::transport::{ReferenceTransport, request_bytes_max};
 
-/// Role of a queue pair in a pair.
+/// Role of a queue pair in its connected pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueuePairRole {
     /// Index of the pair ([`JobQueuePairs::pair`]).
@@ -74,18 +74,18 @@ pub(super) struct JobQueuePairs {
 impl JobQueuePairs {
     /// Prepares the connections of a workload. The caller then adds each pair ([`JobQueuePairs::add`]), in the order of
     /// the connections.
-    pub(super) fn new(workload: &Workload, transports: &[JobTransport], hosts: usize) -> JobQueuePairs {
+    pub(super) fn new(workload: &Workload, transports: &[ReferenceTransport], hosts: usize) -> JobQueuePairs {
         let mut connections = Vec::with_capacity(workload.connections().len());
         let mut first_roles = vec![0; hosts + 1];
         let mut pairs = 0;
         for connection in workload.connections() {
             let verb = workload.job_verb(connection.job);
-            let transport = transports.get(connection.transport).map(ReferenceTransport::new);
+            let transport = transports.get(connection.transport);
             connections.push(ConnectionPairs {
                 poster: poster_and_peer(connection, verb == Verb::Read).0,
                 first_pair: pairs,
                 request_bytes_max: transport.map_or(u64::MAX, |transport| {
-                    request_bytes_max(&transport, rdma_verb(verb))
+                    request_bytes_max(transport, rdma_verb(verb))
                 }),
                 count: connection.qps,
                 next: 0,
@@ -108,8 +108,8 @@ impl JobQueuePairs {
         }
     }
 
-    /// Adds the pair that follows the pairs added before. `poster` and `peer` are its ends, each a host and its queue
-    /// pair.
+    /// Adds the pair that follows the pairs added before. `poster` and `peer` are its two ends. Each end consists of a
+    /// host and a queue pair of this host.
     pub(super) fn add(
         &mut self,
         connection: u32,
