@@ -129,7 +129,7 @@ static inline size_t xls_write_ring(struct xls_link *link, const uint8_t *bytes,
     size_t at = (size_t)(written % XLS_RING_BYTES);
     size_t until_end = XLS_RING_BYTES - at;
     /* The position of xoff is read only if necessary: its cache line belongs to another CPU. */
-    if (unread + count > XLS_RING_BYTES) {
+    if (unread > XLS_RING_BYTES || count > XLS_RING_BYTES - unread) {
         link->read_by_xoff = __atomic_load_n(xls_position(link, 256), __ATOMIC_ACQUIRE);
         unread = written - link->read_by_xoff;
     }

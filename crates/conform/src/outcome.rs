@@ -100,7 +100,7 @@ impl CheckReport {
             (CheckOutcome::Fail, Some(expected)) => (
                 CheckOutcome::Fail,
                 format!(
-                    "{detail} (expected are only failures with {})",
+                    "{detail} (only failures with {} are expected)",
                     expected.forms.join(", ")
                 ),
             ),

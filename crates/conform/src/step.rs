@@ -40,8 +40,8 @@ pub type Step<T = ()> = Result<T, Stop>;
 /// Separates the failed forms in a reason.
 const FORM_SEPARATOR: &str = "; ";
 
-/// The forms of a frame with which a check fails. The check goes on after a failure, so that its reason names each of
-/// them.
+/// The forms of a frame with which a check fails. The check goes on after a failure, so its reason names all failed
+/// forms.
 #[derive(Debug, Default)]
 pub(crate) struct FormFailures {
     reasons: Vec<String>,

@@ -201,7 +201,7 @@ fn a_deviation_with_forms_expects_no_failure_with_another_form() {
         assert_eq!(outcome, CheckOutcome::Fail);
         assert!(detail.contains(form), "{detail}");
         assert!(
-            detail.ends_with("(expected are only failures with 50 bytes)"),
+            detail.ends_with("(only failures with 50 bytes are expected)"),
             "{detail}"
         );
     }
