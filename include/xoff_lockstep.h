@@ -107,13 +107,15 @@ static inline int xls_fail(struct xls_link *link, const char *what, const char *
     return -1;
 }
 
+/* Writes a little-endian number of 2, 4 or 8 bytes. With a constant size, a compiler makes one instruction of it. */
 static inline void xls_put(uint8_t *at, uint64_t value, unsigned bytes) {
-    for (unsigned index = 0; index < bytes; index++) at[index] = (uint8_t)(value >> (8 * index));
+    memcpy(at, &value, bytes);
 }
 
+/* Reads a little-endian number of 2, 4 or 8 bytes. */
 static inline uint64_t xls_get(const uint8_t *at, unsigned bytes) {
     uint64_t value = 0;
-    for (unsigned index = bytes; index-- > 0;) value = value << 8 | at[index];
+    memcpy(&value, at, bytes);
     return value;
 }
 

@@ -124,32 +124,56 @@ fn measure_bare() -> std::io::Result<Duration> {
     })
 }
 
-/// A ring of the bare ping-pong: the number of written bytes, and the bytes.
+/// A number in a cache line of its own.
+#[repr(align(64))]
+struct Position(AtomicU64);
+
+/// A ring of the bare ping-pong, laid out as a ring of the shared memory: one cache line for each position, and 64 KiB
+/// of data. The time of a round trip depends on the cache lines that pass between the CPUs.
 struct BareRing {
-    written: AtomicU64,
+    written: Position,
+    read: Position,
     words: Vec<AtomicU64>,
+    /// Index of the first word at the start of a cache line.
+    start: usize,
 }
+
+/// Length of a ring in words.
+const RING_WORDS: usize = (1 << 16) / size_of::<u64>();
 
 impl BareRing {
     fn new() -> BareRing {
+        let words: Vec<AtomicU64> = (0..RING_WORDS + 8).map(|_| AtomicU64::new(0)).collect();
+        let start = (0..8).find(|&at| (&raw const words[at]).addr().is_multiple_of(64));
         BareRing {
-            written: AtomicU64::new(0),
-            words: (0..BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
+            written: Position(AtomicU64::new(0)),
+            read: Position(AtomicU64::new(0)),
+            start: start.unwrap_or(0),
+            words,
         }
+    }
+
+    /// Returns the words of a round, counted from 1.
+    fn words(&self, round: u64) -> &[AtomicU64] {
+        let at = (round - 1) as usize * (BYTES / 8) % RING_WORDS;
+        &self.words[self.start + at..][..BYTES / 8]
     }
 
     fn write(&self, round: u64) {
-        for word in &self.words {
+        for word in self.words(round) {
             word.store(round, Ordering::Relaxed);
         }
-        self.written.store(round, Ordering::Release);
+        self.written.0.store(round, Ordering::Release);
     }
 
     fn read(&self, round: u64) -> u64 {
-        while self.written.load(Ordering::Acquire) < round {
+        while self.written.0.load(Ordering::Acquire) < round {
             std::hint::spin_loop();
         }
-        self.words.iter().map(|word| word.load(Ordering::Relaxed)).sum()
+        let words = self.words(round).iter();
+        let sum = words.map(|word| word.load(Ordering::Relaxed)).sum();
+        self.read.0.store(round, Ordering::Release);
+        sum
     }
 }
 
