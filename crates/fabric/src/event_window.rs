@@ -27,8 +27,12 @@ const ENTRIES_MAX: usize = 1 << 14;
 struct Entry {
     event: Event,
     next: u32,
+    /// Index of the last event of the slot. Only valid in the first entry of a slot.
+    last: u32,
     route_hint: RouteHint,
 }
+
+const _: () = assert!(size_of::<Entry>() == 32);
 
 /// Largest number of events of a slot that an insertion passes. Further events wait in a heap. Without this limit, the
 /// insertion of many events with equal times would be quadratic.
@@ -164,15 +168,26 @@ impl EventWindow {
         self.entries.push(Entry {
             event,
             next: NONE,
+            last: index,
             route_hint,
         });
         self.words |= 1 << (slot / 64);
         let (word, bit) = (&mut self.occupied[slot / 64], 1 << (slot % 64));
-        if *word & bit != 0 {
-            return self.insert_in_slot(slot, index);
+        if *word & bit == 0 {
+            *word |= bit;
+            self.first[slot] = index;
+            return;
         }
-        *word |= bit;
-        self.first[slot] = index;
+        // Most events come in their order: frames of a symmetric fabric arrive at equal times, and their senders are
+        // processed in the order of their numbers.
+        let first = self.first[slot] as usize;
+        let last = self.entries[first].last as usize;
+        if self.entries[last].event <= event {
+            self.entries[last].next = index;
+            self.entries[first].last = index;
+        } else {
+            self.insert_before_last(slot, index);
+        }
     }
 
     /// Removes the unused entries of taken events.
@@ -191,12 +206,13 @@ impl EventWindow {
             .for_each(|(event, route_hint)| self.insert(event, route_hint));
     }
 
-    /// Inserts an event into a slot that has events.
+    /// Inserts an event into a slot that has a later event.
     #[inline(never)]
-    fn insert_in_slot(&mut self, slot: usize, index: u32) {
+    fn insert_before_last(&mut self, slot: usize, index: u32) {
         let Entry {
             event, route_hint, ..
         } = self.entries[index as usize];
+        let last = self.entries[self.first[slot] as usize].last;
         let mut before = NONE;
         let mut behind = self.first[slot];
         let mut steps = 0;
@@ -213,7 +229,10 @@ impl EventWindow {
         self.entries[index as usize].next = behind;
         match self.entries.get_mut(before as usize) {
             Some(before) => before.next = index,
-            None => self.first[slot] = index,
+            None => {
+                self.first[slot] = index;
+                self.entries[index as usize].last = last;
+            }
         }
     }
 
@@ -279,7 +298,13 @@ impl EventWindow {
                 // Branchless, because the branch could not be predicted.
                 self.words &= !(u32::from(self.occupied[word] == 0) << word);
             }
-            behind => self.first[slot] = behind,
+            behind => {
+                let last = entry.last;
+                self.first[slot] = behind;
+                let taken = (entry.event, entry.route_hint);
+                self.entries[behind as usize].last = last;
+                return taken;
+            }
         }
         (entry.event, entry.route_hint)
     }

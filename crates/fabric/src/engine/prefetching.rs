@@ -8,7 +8,7 @@
 use xoff_dataplane::{FrameHandle, PortId, TimerId, prefetch};
 
 use super::shard::{HostNode, Shard, is_arrival};
-use super::{HOST_FLAG, HOST_INDEX_MASK, SWITCH_FLAG, TIMER_BITS};
+use super::{HOST_INDEX_MASK, SWITCH_FLAG, TIMER_BITS};
 use crate::event_queue::{Event, time_of_key};
 use crate::plan::LinkEnd;
 
@@ -30,14 +30,14 @@ impl Shard {
     pub(super) fn prefetch_partitions(&self, due: &[u32], limit: u128) {
         let end = time_of_key(limit);
         let partition = |steps: usize| due.get(steps * STEP).map(|partition| *partition as usize);
-        if let Some(partition) = partition(5) {
+        if let Some(partition) = partition(4) {
             self.pending.prefetch(partition);
         }
-        if let Some(partition) = partition(4) {
+        if let Some(partition) = partition(3) {
             self.pending.prefetch_events(partition);
             self.prefetch_node(partition);
         }
-        if let Some(partition) = partition(3) {
+        if let Some(partition) = partition(2) {
             let is_host_group = partition < self.partitions.host_group_count();
             for event in self.pending.near_events(partition) {
                 if event.at < end {
@@ -45,21 +45,17 @@ impl Shard {
                 }
             }
         }
-        if let Some(partition) = partition(2) {
-            for event in self.pending.near_events(partition) {
-                if event.at < end {
-                    self.prefetch_place(*event);
-                }
+        if let Some(partition) = partition(1) {
+            for node in self.hosts_of_partition(partition) {
+                node.host.prefetch_queue_pairs();
             }
         }
-        let host_group = partition(1).filter(|partition| *partition < self.partitions.host_group_count());
-        if let Some(partition) = host_group {
-            for event in self.pending.near_events(partition) {
-                if event.at < end {
-                    self.prefetch_queue_pairs(*event);
-                }
-            }
-        }
+    }
+
+    /// Returns the hosts of a partition. A switch has none.
+    fn hosts_of_partition(&self, partition: usize) -> &[HostNode] {
+        let hosts = self.partitions.hosts_in_group(partition, self.hosts.len());
+        self.hosts.get(hosts).unwrap_or_default()
     }
 
     /// Fetches the beginning of a switch.
@@ -70,46 +66,32 @@ impl Shard {
         }
     }
 
-    /// Fetches the frame of an event and the number of its receiver.
+    /// Fetches the frame of an event, and the host or the switch port. The list of receivers is read at once: it has a
+    /// few bytes for each link, and the second-level cache holds most of it.
     fn prefetch_event(&self, event: Event, is_host_group: bool) {
-        if is_arrival(event) {
-            self.store.prefetch(FrameHandle(event.payload()), is_host_group);
-            prefetch(&self.receivers[event.rank() as usize]);
-        }
-    }
-
-    /// Fetches the host or the switch port of an event.
-    fn prefetch_place(&self, event: Event) {
         let source = event.payload();
-        if source & SWITCH_FLAG != 0 {
+        if is_arrival(event) {
+            self.store.prefetch(FrameHandle(source), is_host_group);
+            match self.receivers[event.rank() as usize].to {
+                LinkEnd::Host(host) => self.prefetch_host(host),
+                LinkEnd::Switch { switch, port } => {
+                    let switch = &self.switches[switch as usize].switch;
+                    switch.prefetch_ingress_port(PortId(port));
+                }
+            }
+        } else if source & SWITCH_FLAG != 0 {
             let switch = ((source & !SWITCH_FLAG) >> TIMER_BITS) as usize;
             let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
             self.switches[switch].switch.prefetch_port_of_timer(timer);
-        } else if let Some(host) = self.host_of(event) {
-            prefetch(host);
-            host.host.prefetch();
-        } else if let LinkEnd::Switch { switch, port } = self.receivers[event.rank() as usize].to {
-            self.switches[switch as usize]
-                .switch
-                .prefetch_ingress_port(PortId(port));
+        } else {
+            self.prefetch_host(source & HOST_INDEX_MASK);
         }
     }
 
-    fn prefetch_queue_pairs(&self, event: Event) {
-        if let Some(host) = self.host_of(event) {
-            host.host.prefetch_queue_pairs();
-        }
-    }
-
-    /// Returns the host of an event, or `None` if the event is of a switch.
-    fn host_of(&self, event: Event) -> Option<&HostNode> {
-        let source = event.payload();
-        if source & HOST_FLAG != 0 {
-            return self.hosts.get((source & HOST_INDEX_MASK) as usize);
-        }
-        match self.receivers.get(event.rank() as usize)?.to {
-            LinkEnd::Host(host) if is_arrival(event) => self.hosts.get(host as usize),
-            _ => None,
+    fn prefetch_host(&self, host: u32) {
+        if let Some(node) = self.hosts.get(host as usize) {
+            prefetch(node);
+            node.host.prefetch();
         }
     }
 }

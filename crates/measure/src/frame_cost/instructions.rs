@@ -21,8 +21,6 @@ use xoff_telemetry::{Environment, allowed_cpus};
 
 /// Number of frames in the first run, a multiple of the burst length.
 const FIRST_RUN_FRAMES: u64 = 8_192;
-/// Number of frames that the second run sends in addition to those of the first run.
-const ADDED_FRAMES: u64 = 40_960;
 
 /// Value of `GLIBC_TUNABLES` that disables processor-specific functions. It contains the names for glibc 2.33
 /// and for older versions.
@@ -120,7 +118,7 @@ impl ValgrindRunner<'_> {
 
     fn count_per_frame(&self, workload: &Workload) -> Result<f64, Failure> {
         let (few, few_frames) = self.count_run(workload, FIRST_RUN_FRAMES)?;
-        let (many, many_frames) = self.count_run(workload, FIRST_RUN_FRAMES + ADDED_FRAMES)?;
+        let (many, many_frames) = self.count_run(workload, FIRST_RUN_FRAMES + workload.counted_frames)?;
         Ok((many - few) as f64 / (many_frames - few_frames).max(1) as f64)
     }
 

@@ -11,6 +11,9 @@ use super::{ConfiguredSwitchLoad, FrameLoad, VirtualLabLoad};
 
 type BuildLoad = dyn Fn() -> Result<Box<dyn FrameLoad>, Failure> + Send + Sync;
 
+/// Default of [`Workload::counted_frames`].
+const COUNTED_FRAMES: u64 = 40_960;
+
 /// A named load that another process can build again from command-line arguments.
 #[derive(Clone)]
 pub struct Workload {
@@ -21,6 +24,9 @@ pub struct Workload {
     pub summary: String,
     /// Unit of work that is counted: `frame`, or `frame-hop` (one frame on one link).
     pub unit: &'static str,
+    /// Number of frames whose instructions are counted, after the first ones. More frames cover more phases of a load
+    /// that is not always the same.
+    pub counted_frames: u64,
     /// Arguments of this program that select the workload, such as `bench core --config FILE`.
     pub arguments: Vec<OsString>,
     build: Arc<BuildLoad>,
@@ -39,6 +45,7 @@ impl Workload {
             name: name.to_owned(),
             summary: summary.to_owned(),
             unit: "frame",
+            counted_frames: COUNTED_FRAMES,
             arguments,
             build: Arc::new(build),
         }
