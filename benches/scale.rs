@@ -4,18 +4,18 @@
 //!     cargo bench --bench scale -- --labs fat-tree-k32,fat-tree-k64
 //!     cargo bench --bench scale -- --program OTHER/xoff          # another build, for a comparison
 //!
-//! Each lab of testbeds/scale runs twice in every round: until 1 ns of model time, which builds the fabric and writes
-//! the report, and to its end. The report is printed as JSON and written to a file, so the peak memory includes both.
-//! All times are processor time of the whole process. The lab `permutation` of testbeds/fabrics is the reference: a
-//! machine that runs it at another rate than 10 million frame-hops per second has other absolute times.
+//! Each lab of testbeds/scale runs three times in every round: until 1 ns of model time, which builds the fabric, until
+//! 1 ns with a report in a file and another one as printed JSON, and to its end. All times are processor time of the
+//! whole process. The peak memory is the largest of the three runs. The lab `permutation` of testbeds/fabrics is the
+//! reference: a machine that runs it at another rate than 10 million frame-hops per second has other absolute times.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a bench")]
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
-use serde_json::Value;
 use wait4::Wait4;
 use xoff_testing::{BenchOutcome, finish_bench, repository_root};
 
@@ -86,10 +86,12 @@ struct Run {
     frame_hops: u64,
 }
 
-/// The two runs of a lab in a round.
+/// The runs of a lab in a round.
 #[derive(Clone, Copy, Debug)]
 struct Measurement {
     start: Run,
+    /// As `start`, with both reports.
+    reports: Run,
     complete: Run,
 }
 
@@ -130,8 +132,8 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let reference = median(&mut references, |one| one.rate(true)).rate(true);
     println!("reference: {:.2} million frame-hops per second", reference / 1e6);
     println!(
-        "{:<20} {:>12} {:>9} {:>9} {:>9} {:>14} {:>14} {:>9}",
-        "lab", "frame-hops", "start", "all", "scaled", "Mhops/s", "without start", "peak"
+        "{:<20} {:>12} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>9}",
+        "lab", "frame-hops", "start", "reports", "all", "scaled", "Mhops/s", "without start", "peak"
     );
     let results: Vec<Measurement> = rounds
         .iter_mut()
@@ -140,14 +142,15 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     for (lab, result) in labs.iter().zip(&results) {
         let (start, complete) = (result.start, result.complete);
         println!(
-            "{lab:<20} {:>12} {:>7.2} s {:>7.2} s {:>7.2} s {:>14.2} {:>14.2} {:>6} MB",
+            "{lab:<20} {:>12} {:>7.2} s {:>7.2} s {:>7.2} s {:>7.2} s {:>14.2} {:>14.2} {:>6} MB",
             complete.frame_hops,
             start.cpu_s,
+            result.reports.cpu_s - start.cpu_s,
             complete.cpu_s,
             complete.cpu_s * reference / REFERENCE_RATE,
             result.rate(true) / 1e6,
             result.rate(false) / 1e6,
-            complete.peak_bytes / 1_000_000
+            complete.peak_bytes.max(result.reports.peak_bytes) / 1_000_000
         );
     }
     Ok(print_ratios(&labs, &results))
@@ -184,39 +187,60 @@ fn median(rounds: &mut [Measurement], value: impl Fn(&Measurement) -> f64) -> Me
 
 fn measure(program: &Path, lab: &Path) -> Result<Measurement, String> {
     Ok(Measurement {
-        start: run_lab(program, lab, &["--until", "1ns"])?,
-        complete: run_lab(program, lab, &[])?,
+        start: run_lab(program, lab, true, false)?,
+        reports: run_lab(program, lab, true, true)?,
+        complete: run_lab(program, lab, false, false)?,
     })
 }
 
-/// Runs a lab and waits for its end.
-fn run_lab(program: &Path, lab: &Path, arguments: &[&str]) -> Result<Run, String> {
+/// Runs a lab and waits for its end. `is_start`: the run ends at 1 ns.
+fn run_lab(program: &Path, lab: &Path, is_start: bool, has_reports: bool) -> Result<Run, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let report = folder.path().join("report.json");
-    let printed = File::create(folder.path().join("stdout")).map_err(|error| error.to_string())?;
-    let child = Command::new(program)
-        .args(["lab", "run", "--virtual", "--format", "json", "--report"])
-        .arg(&report)
-        .arg(lab)
-        .args(arguments)
-        .stdout(Stdio::from(printed))
+    let printed = folder.path().join("stdout");
+    let output = File::create(&printed).map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    command.args(["lab", "run", "--virtual"]).arg(lab);
+    if is_start {
+        command.args(["--until", "1ns"]);
+    }
+    if has_reports {
+        command.args(["--format", "json", "--report"]);
+        command.arg(folder.path().join("report.json"));
+    }
+    let child = command
+        .stdout(Stdio::from(output))
         .spawn()
         .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
     let usage = child.wait4().map_err(|error| error.to_string())?;
     // A run until 1 ns ends before its jobs.
-    let is_start = !arguments.is_empty();
     let is_expected = usage.status.success() || is_start && usage.status.code() == Some(1);
     if !is_expected {
         return Err(format!("{}: {}", lab.display(), usage.status));
     }
-    let text = fs::read_to_string(&report).map_err(|error| format!("{}: {error}", report.display()))?;
-    let json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let frame_hops = json["virtual_time"]["frame_hops"]
-        .as_u64()
-        .ok_or("the report has no number of frame-hops")?;
+    let frame_hops = match has_reports {
+        true => 0,
+        false => read_frame_hops(&printed)?,
+    };
     Ok(Run {
         cpu_s: (usage.rusage.utime + usage.rusage.stime).as_secs_f64(),
         peak_bytes: usage.rusage.maxrss,
         frame_hops,
     })
+}
+
+/// Reads the number of frame-hops from the printed summary of a run, such as `12 ns of model time: 5 events, 1,234
+/// frame-hops`.
+///
+/// The report also has it, but the reports of large fabrics have a gigabyte. Linux counts the peak memory of this program
+/// as the peak of its children, so this program must stay small.
+fn read_frame_hops(printed: &Path) -> Result<u64, String> {
+    let mut text = String::new();
+    File::open(printed)
+        .and_then(|mut file| file.read_to_string(&mut text))
+        .map_err(|error| format!("{}: {error}", printed.display()))?;
+    let before = text.split(" frame-hops").next().filter(|before| *before != text);
+    let number = before.and_then(|before| before.split_whitespace().next_back());
+    number
+        .and_then(|number| number.replace(',', "").parse().ok())
+        .ok_or_else(|| "the run printed no number of frame-hops".to_owned())
 }
