@@ -124,6 +124,12 @@ impl PendingEvents {
         }
     }
 
+    /// Returns whether a new event at this time is far.
+    #[inline]
+    pub(super) fn is_far(&self, at: Picos) -> bool {
+        at >= self.near_until
+    }
+
     /// Removes all events and releases their memory.
     pub(super) fn discard_all(&mut self) {
         self.in_order = EventQueue::default();

@@ -160,6 +160,7 @@ fn new_shards(
             number: number as u32,
             direction: NO_LINK,
             armed: Picos::NEVER,
+            pending_at: Picos::NEVER,
             busy: false,
             timer_armed: Picos::NEVER,
             is_completing: false,

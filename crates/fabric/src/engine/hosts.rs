@@ -41,7 +41,14 @@ impl Shard {
     /// has a completion.
     pub(super) fn process_host_departure(&mut self, host: usize, observer: &mut dyn Observer) -> bool {
         let node = &mut self.hosts[host];
+        let was_noted = node.pending_at == self.now;
+        if was_noted {
+            node.pending_at = Picos::NEVER;
+        }
         if node.armed > self.now {
+            if was_noted && node.armed != Picos::NEVER {
+                self.push_armed_event(host);
+            }
             return false;
         }
         node.armed = Picos::NEVER;
@@ -196,9 +203,27 @@ impl Shard {
         }
         if at < node.armed {
             node.armed = at;
-            self.push_host_event(host, at, 0);
+            if self.insertions.is_some() {
+                self.push_host_event(host, at, 0);
+            } else if at < node.pending_at {
+                self.push_armed_event(host);
+            }
         }
         false
+    }
+
+    /// Adds an event at the time at which the host has something to do, and notes it in [`HostNode::pending_at`] if it
+    /// is the only one or far. A near event leaves soon, so the later one stays noted.
+    ///
+    /// [`HostNode::pending_at`]: super::shard::HostNode::pending_at
+    #[inline]
+    fn push_armed_event(&mut self, host: usize) {
+        let node = &mut self.hosts[host];
+        let at = node.armed;
+        if node.pending_at == Picos::NEVER || self.pending.is_far(at) {
+            node.pending_at = at;
+        }
+        self.push_host_event(host, at, 0);
     }
 }
 
