@@ -23,13 +23,11 @@ const PORT_BYTES: u64 = 14 << 10;
 const HOST_BYTES: u64 = 7 << 10;
 /// Memory of a model host with its first queue pair beside that of other hosts, in bytes.
 const HOST_WITH_JOB_BYTES: u64 = 9 << 10;
-/// Memory of the timeouts that a message leaves behind, in bytes. A longer message leaves as much for each
-/// [`TIMEOUT_INTERVAL_BYTES`].
-const TIMEOUTS_OF_MESSAGE_BYTES: u64 = 16;
-/// Payload of 16 packets of 4 KiB, after which a host moves its timeout, in bytes.
-const TIMEOUT_INTERVAL_BYTES: u64 = 64 << 10;
-/// Largest memory of the timeouts of a host, in bytes. Timeouts pass while a long job runs.
-const TIMEOUTS_OF_HOST_MAX_BYTES: u64 = 22 << 10;
+/// Memory of a frame of a queue pair on a link or in a queue, in bytes.
+const JOB_FRAME_BYTES: u64 = 148;
+/// Number of frames that a host with a job has on links and in queues at the start of the job, when it sends at full
+/// rate. Long links can hold more.
+const FRAMES_OF_HOST_MAX: u64 = 128;
 /// Memory of a computed route in its switch and in the report, in bytes.
 const ROUTE_BYTES: u64 = 680;
 /// Memory of the tables of a switch with real frames, which are reserved at its start, in bytes.
@@ -213,7 +211,7 @@ fn add_real_time_parts(need: &mut MemoryNeed, plan: &LabPlan) {
     need.add("the guests", guests, "use fewer guests, or a smaller `memory`");
 }
 
-/// Adds the flows, jobs and the script. The timeouts of jobs use `freed_bytes` of other parts again.
+/// Adds the flows, jobs and the script. The frames of jobs use `freed_bytes` of other parts again.
 fn add_workload(need: &mut MemoryNeed, plan: &LabPlan, mut freed_bytes: u64) {
     let flows = (plan.workload.flows.len() + plan.script.send_steps().count()) as u64;
     need.add(
@@ -254,14 +252,14 @@ fn add_workload(need: &mut MemoryNeed, plan: &LabPlan, mut freed_bytes: u64) {
             hosts.saturating_mul(HOST_WITH_JOB_BYTES),
             "use fewer hosts",
         );
-        let timeouts_bytes = size.timeouts.saturating_mul(TIMEOUTS_OF_MESSAGE_BYTES);
-        let timeouts_bytes = timeouts_bytes.min(hosts.saturating_mul(TIMEOUTS_OF_HOST_MAX_BYTES));
+        let frames = size.frames.min(hosts.saturating_mul(FRAMES_OF_HOST_MAX));
+        let frames_bytes = frames.saturating_mul(JOB_FRAME_BYTES);
         need.add(
-            format!("the timeouts of job {}", job.name),
-            timeouts_bytes.saturating_sub(freed_bytes),
+            format!("{} of job {}", count_noun(frames, "frame"), job.name),
+            frames_bytes.saturating_sub(freed_bytes),
             "use fewer hosts",
         );
-        freed_bytes = freed_bytes.saturating_sub(timeouts_bytes);
+        freed_bytes = freed_bytes.saturating_sub(frames_bytes);
         need.add(
             format!("{} of job {}", count_noun(size.iterations, "iteration"), job.name),
             size.iterations.saturating_mul(ITERATION_BYTES),
@@ -273,7 +271,8 @@ fn add_workload(need: &mut MemoryNeed, plan: &LabPlan, mut freed_bytes: u64) {
 /// Estimates the memory of the frames of open-loop flows that are on links at one time: the rate times the delay of the
 /// path. The path is assumed to have two links between switches if the hosts have different switches.
 ///
-/// Queues, jobs and `send` steps are not part of this estimate. The run itself limits the memory of all frames.
+/// Jobs have their own estimate ([`FRAMES_OF_HOST_MAX`]). Queues and `send` steps are not part of any. The run itself
+/// limits the memory of all frames.
 fn frames_on_links_bytes(plan: &LabPlan) -> u64 {
     /// The link of a host.
     #[derive(Clone, Copy, Default)]
@@ -327,20 +326,20 @@ struct JobSize {
     /// The messages of a flow list or of random arrivals.
     messages: u64,
     iterations: u64,
-    /// The number of messages of permutations, incasts and collectives. A long message counts once for each
-    /// [`TIMEOUT_INTERVAL_BYTES`].
-    timeouts: u64,
+    /// The number of frames of permutations, incasts and collectives if each connection sends a message at the same
+    /// time.
+    frames: u64,
 }
 
 /// Returns the size of a job without creating its connections.
 fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
+    let payload_bytes = u64::from(job.framing.payload_bytes).max(1);
+    let frames_of_message = |bytes: u64| bytes.div_ceil(payload_bytes).max(1);
     let of_connections = |connections: usize, iterations: u32, bytes: u64| JobSize {
         connections: connections as u64,
         messages: 0,
         iterations: u64::from(iterations),
-        timeouts: (connections as u64)
-            .saturating_mul(u64::from(iterations))
-            .saturating_mul(timeouts_of_message(bytes)),
+        frames: (connections as u64).saturating_mul(frames_of_message(bytes)),
     };
     match &job.kind {
         JobKind::Flows(flows) | JobKind::Replay(flows) => {
@@ -351,6 +350,7 @@ fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
             };
             JobSize {
                 messages: flows.iter().map(message_count).fold(0, u64::saturating_add),
+                frames: 0,
                 ..of_connections(pairs.len(), 0, 0)
             }
         }
@@ -371,20 +371,16 @@ fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
                 connections: pairs.min(flows),
                 messages: flows,
                 iterations: 0,
-                timeouts: 0,
+                frames: 0,
             }
         }
-        JobKind::Collective(collective) => collective_size(collective),
+        JobKind::Collective(collective) => collective_size(collective, frames_of_message),
     }
 }
 
-/// Returns the number of timeouts that a message of `bytes` bytes leaves behind, at least 1.
-fn timeouts_of_message(bytes: u64) -> u64 {
-    bytes.div_ceil(TIMEOUT_INTERVAL_BYTES).max(1)
-}
-
-/// Returns the size of a collective. Ranks of one node have no connection.
-fn collective_size(collective: &Collective) -> JobSize {
+/// Returns the size of a collective. Ranks of one node have no connection. `frames_of_message` returns the number of
+/// frames of a message with a number of bytes.
+fn collective_size(collective: &Collective, frames_of_message: impl Fn(u64) -> u64) -> JobSize {
     let ranks = collective.ranks.len() as u64;
     let gpus = u64::from(collective.gpus_per_node).max(1);
     let connections = match collective.algorithm {
@@ -396,25 +392,16 @@ fn collective_size(collective: &Collective) -> JobSize {
     };
     let rounds = u64::from(collective.iterations) + u64::from(collective.warmup);
     let iterations = rounds.saturating_mul(collective.bytes.len() as u64);
-    let messages_of_connection = match collective.algorithm {
-        Algorithm::RingAllReduce => ranks.saturating_sub(1).saturating_mul(2),
-        Algorithm::RingAllGather | Algorithm::RingReduceScatter => ranks.saturating_sub(1),
-        Algorithm::AllToAll { .. } | Algorithm::TreeAllReduce => 1,
-    };
     let message_bytes = |bytes: &u64| match collective.algorithm {
         Algorithm::TreeAllReduce => *bytes,
         _ => bytes / ranks.max(1),
     };
-    let sizes = collective.bytes.iter().map(message_bytes);
-    let timeouts_of_sizes = sizes.map(timeouts_of_message).fold(0, u64::saturating_add);
+    let longest_bytes = collective.bytes.iter().map(message_bytes).max().unwrap_or(0);
     JobSize {
         connections,
         messages: 0,
         iterations,
-        timeouts: connections
-            .saturating_mul(messages_of_connection)
-            .saturating_mul(rounds)
-            .saturating_mul(timeouts_of_sizes),
+        frames: connections.saturating_mul(frames_of_message(longest_bytes)),
     }
 }
 
