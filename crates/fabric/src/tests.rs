@@ -328,3 +328,40 @@ fn discarded_events_change_no_result() {
     assert_eq!(fabric.events_pending(), 0);
     assert_eq!(results(&fabric), before);
 }
+
+/// Sends messages of three packets, one after the other. The very last packet is lost. Returns the time from the
+/// last message to its acknowledgement, and the number of pending events before it.
+fn time_of_lost_message(messages_before: u32) -> (Picos, usize) {
+    let mut fabric = star(2);
+    let qp = connect(&mut fabric, 0, 1, 0x11);
+    let fault = Fault {
+        action: FaultAction::Drop,
+        selector: FrameSelector::Psn {
+            psn: 3 * messages_before + 2,
+            dst_qp: Some(0x12),
+        },
+        frames_max: 1,
+        spares_up_to_len: 0,
+    };
+    assert!(fabric.add_fault(LinkEnd::Host(0), fault));
+    for _ in 0..messages_before {
+        post_write(&mut fabric, 0, qp, 3_000);
+        run_until_acknowledged(&mut fabric, 1, &mut ());
+    }
+    let (posted, pending) = (fabric.now(), fabric.events_pending());
+    post_write(&mut fabric, 0, qp, 3_000);
+    let done = run_until_acknowledged(&mut fabric, 1, &mut ());
+    assert_eq!(fabric.host(0).rdma_counters().local_ack_timeout_err, 1);
+    (done[0].1.since(posted), pending)
+}
+
+/// The timeout of each message is later than that of the message before. The events of the earlier ones do not pile up,
+/// and a lost packet is sent again at the end of its own timeout.
+#[test]
+fn timeouts_that_move_leave_one_event() {
+    // The switch has learned both addresses after one message.
+    let (first, _) = time_of_lost_message(1);
+    let (later, pending) = time_of_lost_message(500);
+    assert_eq!(later, first);
+    assert!(pending <= 4, "{pending}");
+}

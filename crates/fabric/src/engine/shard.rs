@@ -48,9 +48,10 @@ pub(super) struct HostNode {
     pub(super) direction: u32,
     /// Time at which this host has something to do.
     pub(super) armed: Picos,
-    /// Time of a pending event of this host, or [`Picos::NEVER`]. An event at [`HostNode::armed`] is pending if `armed`
-    /// is earlier. If `armed` is later, the event at this time adds one. Most timeouts never expire: without this field,
-    /// each message would leave an outdated event. Not used if events are ordered by insertion.
+    /// Time of a pending event of this host, or [`Picos::NEVER`]. If [`HostNode::armed`] is earlier, another event is
+    /// pending at that time. If `armed` is later, the event at this time adds one at `armed`. Most timeouts never
+    /// expire: without this field, each message would leave an outdated event. Not used if events are ordered by
+    /// insertion.
     pub(super) pending_at: Picos,
     /// True while a frame occupies the link. Used only if events are ordered by insertion.
     pub(super) busy: bool,
