@@ -75,21 +75,6 @@ impl Event {
         u128::from(self.at.0) << 64 | u128::from(self.rank_and_payload)
     }
 
-    /// Returns whether two events have the same rank and payload, so that they differ only in their times.
-    #[inline]
-    pub(super) fn has_source_of(self, other: Event) -> bool {
-        self.rank_and_payload == other.rank_and_payload
-    }
-
-    /// Returns an event with the same rank and payload at a later time.
-    #[inline]
-    pub(super) fn later_by(self, gap: Picos) -> Event {
-        Event {
-            at: Picos(self.at.0 + gap.0),
-            ..self
-        }
-    }
-
     #[inline]
     fn slot(self) -> u64 {
         self.at.0 >> SLOT_BITS

@@ -160,7 +160,7 @@ fn new_shards(
             number: number as u32,
             direction: NO_LINK,
             armed: Picos::NEVER,
-            pending_at: Picos::NEVER,
+            pending_at: [Picos::NEVER; 2],
             busy: false,
             timer_armed: Picos::NEVER,
             is_completing: false,

@@ -41,12 +41,13 @@ impl Shard {
     /// has a completion.
     pub(super) fn process_host_departure(&mut self, host: usize, observer: &mut dyn Observer) -> bool {
         let node = &mut self.hosts[host];
-        let was_noted = node.pending_at == self.now;
+        let [first, second] = node.pending_at;
+        let was_noted = first == self.now;
         if was_noted {
-            node.pending_at = Picos::NEVER;
+            node.pending_at = [second, Picos::NEVER];
         }
         if node.armed > self.now {
-            if was_noted && node.armed != Picos::NEVER {
+            if was_noted && node.armed < second {
                 self.push_armed_event(host);
             }
             return false;
@@ -205,23 +206,22 @@ impl Shard {
             node.armed = at;
             if self.insertions.is_some() {
                 self.push_host_event(host, at, 0);
-            } else if at < node.pending_at {
+            } else if at < node.pending_at[0] {
                 self.push_armed_event(host);
             }
         }
         false
     }
 
-    /// Adds an event at the time at which the host has something to do, and notes it in [`HostNode::pending_at`] if it
-    /// is the only one or far. A near event leaves soon, so the later one stays noted.
-    ///
-    /// [`HostNode::pending_at`]: super::shard::HostNode::pending_at
+    /// Adds an event at the time at which the host has something to do. Notes it in
+    /// [`HostNode::pending_at`](super::shard::HostNode::pending_at) if it is the only one or far. A near event leaves
+    /// soon, so the later ones stay noted.
     #[inline]
     fn push_armed_event(&mut self, host: usize) {
         let node = &mut self.hosts[host];
-        let at = node.armed;
-        if node.pending_at == Picos::NEVER || self.pending.is_far(at) {
-            node.pending_at = at;
+        let (at, [first, _]) = (node.armed, node.pending_at);
+        if first == Picos::NEVER || self.pending.is_far(at) {
+            node.pending_at = [at, first];
         }
         self.push_host_event(host, at, 0);
     }

@@ -48,11 +48,11 @@ pub(super) struct HostNode {
     pub(super) direction: u32,
     /// Time at which this host has something to do.
     pub(super) armed: Picos,
-    /// Time of a pending event of this host, or [`Picos::NEVER`]. If [`HostNode::armed`] is earlier, another event is
-    /// pending at that time. If `armed` is later, the event at this time adds one at `armed`. Most timeouts never
-    /// expire: without this field, each message would leave an outdated event. Not used if events are ordered by
-    /// insertion.
-    pub(super) pending_at: Picos,
+    /// Times of up to two pending events of this host, the earlier one first, or [`Picos::NEVER`]. If
+    /// [`HostNode::armed`] is earlier than both, another event is pending at that time. If `armed` is later, one of
+    /// these events adds an event at `armed`. Most timeouts never expire: without this field, each message would leave
+    /// an outdated event. Not used if events are ordered by insertion.
+    pub(super) pending_at: [Picos; 2],
     /// True while a frame occupies the link. Used only if events are ordered by insertion.
     pub(super) busy: bool,
     /// True if the host is in [`Shard::completing_hosts`].
