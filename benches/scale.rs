@@ -231,8 +231,8 @@ fn run_lab(program: &Path, lab: &Path, is_start: bool, has_reports: bool) -> Res
 /// Reads the number of frame-hops from the printed summary of a run, such as `12 ns of model time: 5 events, 1,234
 /// frame-hops`.
 ///
-/// The report also has it, but the reports of large fabrics have a gigabyte. Linux counts the peak memory of this program
-/// as the peak of its children, so this program must stay small.
+/// The report also has it, but the reports of large fabrics have a gigabyte. Linux counts the peak memory of this
+/// program as the peak of its children, so this program must stay small.
 fn read_frame_hops(printed: &Path) -> Result<u64, String> {
     let mut text = String::new();
     File::open(printed)
