@@ -124,10 +124,17 @@ impl PendingEvents {
         }
     }
 
-    /// Returns whether a new event at this time is far.
+    /// Returns whether an event at `at` comes long after `now`. The result does not depend on the windows, so runs in
+    /// one order and in windows have the same events.
     #[inline]
-    pub(super) fn is_far(&self, at: Picos) -> bool {
-        at >= self.near_until
+    pub(super) fn is_far_from(&self, now: Picos, at: Picos) -> bool {
+        at >= now.saturating_add(self.near_span())
+    }
+
+    /// Returns the time after the begin of a window in which new events are near.
+    #[inline]
+    fn near_span(&self) -> Picos {
+        Picos(NEAR_WINDOWS * self.window_max().0)
     }
 
     /// Removes all events and releases their memory.
@@ -279,8 +286,7 @@ impl PendingEvents {
     /// Sets the time at which the next windows start. New events shortly after this time count as near
     /// events, and later events as far events.
     pub(super) fn begin_windows(&mut self, begin: Picos) {
-        let near_span = Picos(NEAR_WINDOWS * self.window_max().0);
-        self.near_until = begin.saturating_add(near_span);
+        self.near_until = begin.saturating_add(self.near_span());
     }
 
     /// Opens a window of the partitions `open`. The window contains their events from the time `begin` up to

@@ -220,7 +220,7 @@ impl Shard {
     fn push_armed_event(&mut self, host: usize) {
         let node = &mut self.hosts[host];
         let (at, [first, _]) = (node.armed, node.pending_at);
-        if first == Picos::NEVER || self.pending.is_far(at) {
+        if first == Picos::NEVER || self.pending.is_far_from(self.now, at) {
             node.pending_at = [at, first];
         }
         self.push_host_event(host, at, 0);
