@@ -291,7 +291,7 @@ impl EventWindow {
         }
         let word = self.words.trailing_zeros() as usize % WORDS;
         let slot = word * 64 + self.occupied[word].trailing_zeros() as usize % 64;
-        let entry = &self.entries[self.first[slot] as usize];
+        let entry = self.entries[self.first[slot] as usize];
         match entry.next {
             NONE => {
                 self.occupied[word] &= self.occupied[word] - 1;
@@ -299,11 +299,8 @@ impl EventWindow {
                 self.words &= !(u32::from(self.occupied[word] == 0) << word);
             }
             behind => {
-                let last = entry.last;
                 self.first[slot] = behind;
-                let taken = (entry.event, entry.route_hint);
-                self.entries[behind as usize].last = last;
-                return taken;
+                self.entries[behind as usize].last = entry.last;
             }
         }
         (entry.event, entry.route_hint)

@@ -3,7 +3,7 @@
 //! A window of a large fabric has events of thousands of hosts and switches, with a few events for each of them. Their
 //! memory is in no cache, and each access would wait for it. The partitions of a window are known when it begins, so a
 //! shard fetches the memory of the next partitions while it processes the events of one partition. Each step reads only
-//! memory that the step before has fetched.
+//! memory that the step before has fetched, and the list of receivers.
 
 use xoff_dataplane::{FrameHandle, PortId, TimerId, prefetch};
 
