@@ -10,8 +10,7 @@
 //! reference: a machine that runs it at another rate than 10 million frame-hops per second has other absolute times.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a bench")]
 
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -76,6 +75,17 @@ struct Arguments {
     /// Option that `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+/// Which part of a lab runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunKind {
+    /// Until 1 ns of model time.
+    Start,
+    /// As [`RunKind::Start`], with a report in a file and another one as printed JSON.
+    StartWithReports,
+    /// To its end.
+    Complete,
 }
 
 /// One run of a lab.
@@ -187,23 +197,23 @@ fn median(rounds: &mut [Measurement], value: impl Fn(&Measurement) -> f64) -> Me
 
 fn measure(program: &Path, lab: &Path) -> Result<Measurement, String> {
     Ok(Measurement {
-        start: run_lab(program, lab, true, false)?,
-        reports: run_lab(program, lab, true, true)?,
-        complete: run_lab(program, lab, false, false)?,
+        start: run_lab(program, lab, RunKind::Start)?,
+        reports: run_lab(program, lab, RunKind::StartWithReports)?,
+        complete: run_lab(program, lab, RunKind::Complete)?,
     })
 }
 
-/// Runs a lab and waits for its end. `is_start`: the run ends at 1 ns.
-fn run_lab(program: &Path, lab: &Path, is_start: bool, has_reports: bool) -> Result<Run, String> {
+/// Runs a lab and waits for its end.
+fn run_lab(program: &Path, lab: &Path, kind: RunKind) -> Result<Run, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let printed = folder.path().join("stdout");
     let output = File::create(&printed).map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.args(["lab", "run", "--virtual"]).arg(lab);
-    if is_start {
+    if kind != RunKind::Complete {
         command.args(["--until", "1ns"]);
     }
-    if has_reports {
+    if kind == RunKind::StartWithReports {
         command.args(["--format", "json", "--report"]);
         command.arg(folder.path().join("report.json"));
     }
@@ -213,13 +223,13 @@ fn run_lab(program: &Path, lab: &Path, is_start: bool, has_reports: bool) -> Res
         .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
     let usage = child.wait4().map_err(|error| error.to_string())?;
     // A run until 1 ns ends before its jobs.
-    let is_expected = usage.status.success() || is_start && usage.status.code() == Some(1);
+    let is_expected = usage.status.success() || kind != RunKind::Complete && usage.status.code() == Some(1);
     if !is_expected {
         return Err(format!("{}: {}", lab.display(), usage.status));
     }
-    let frame_hops = match has_reports {
-        true => 0,
-        false => read_frame_hops(&printed)?,
+    let frame_hops = match kind {
+        RunKind::StartWithReports => 0,
+        RunKind::Start | RunKind::Complete => read_frame_hops(&printed)?,
     };
     Ok(Run {
         cpu_s: (usage.rusage.utime + usage.rusage.stime).as_secs_f64(),
@@ -234,13 +244,9 @@ fn run_lab(program: &Path, lab: &Path, is_start: bool, has_reports: bool) -> Res
 /// The report also has it, but the reports of large fabrics have a gigabyte. Linux counts the peak memory of this
 /// program as the peak of its children, so this program must stay small.
 fn read_frame_hops(printed: &Path) -> Result<u64, String> {
-    let mut text = String::new();
-    File::open(printed)
-        .and_then(|mut file| file.read_to_string(&mut text))
-        .map_err(|error| format!("{}: {error}", printed.display()))?;
-    let before = text.split(" frame-hops").next().filter(|before| *before != text);
-    let number = before.and_then(|before| before.split_whitespace().next_back());
-    number
+    let text = fs::read_to_string(printed).map_err(|error| format!("{}: {error}", printed.display()))?;
+    text.split_once(" frame-hops")
+        .and_then(|(before, _)| before.split_whitespace().next_back())
         .and_then(|number| number.replace(',', "").parse().ok())
         .ok_or_else(|| "the run printed no number of frame-hops".to_owned())
 }
