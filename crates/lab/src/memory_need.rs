@@ -326,8 +326,7 @@ struct JobSize {
     /// The messages of a flow list or of random arrivals.
     messages: u64,
     iterations: u64,
-    /// The number of frames of permutations, incasts and collectives if each connection sends a message at the same
-    /// time.
+    /// Number of frames in flight if all connections of a permutation, an incast or a collective send one message each.
     frames: u64,
 }
 

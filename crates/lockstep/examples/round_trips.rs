@@ -27,6 +27,8 @@ const TURNS: usize = 5;
 const FRAME_BYTES: usize = 64;
 /// Bytes of a frame and a grant.
 const BYTES: usize = 96 + 32;
+/// Length of a ring of the bare ping-pong in words.
+const RING_WORDS: usize = (1 << 16) / size_of::<u64>();
 /// Time between two frames of one side, in picoseconds.
 const INTERVAL_PS: u64 = 2_000_000;
 /// Time of a frame of 64 bytes at 1 Gb/s, in picoseconds.
@@ -132,14 +134,12 @@ struct Position(AtomicU64);
 /// of data. The time of a round trip depends on the cache lines that pass between the CPUs.
 struct BareRing {
     written: Position,
+    /// Nobody reads this position here, as a writer of the shared memory reads it only if its ring seems full.
     read: Position,
     words: Vec<AtomicU64>,
     /// Index of the first word at the start of a cache line.
     start: usize,
 }
-
-/// Length of a ring in words.
-const RING_WORDS: usize = (1 << 16) / size_of::<u64>();
 
 impl BareRing {
     fn new() -> BareRing {
