@@ -4,6 +4,7 @@ use std::io::BufWriter;
 use std::sync::atomic::Ordering;
 
 use xoff_fabric::{EventLog, LinkRecording, SimulationEnd, TimeSeries, Timeline};
+use xoff_ports::HugePageHeap;
 use xoff_telemetry::StreamFile;
 use xoff_telemetry::failure::Failure;
 use xoff_units::Picos;
@@ -59,7 +60,9 @@ pub(super) fn run_workload(
     let events_max = first_event.saturating_add(arguments.events_max);
     let step_end = |events: u64| events_max.min(events.saturating_add(EVENTS_PER_STEP));
     lab.simulation.fabric.set_events_max(step_end(first_event));
+    let mut heap = HugePageHeap::default();
     loop {
+        heap.update();
         if let Some(stop) = &arguments.stop
             && stop.load(Ordering::Relaxed)
         {
