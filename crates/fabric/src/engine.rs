@@ -12,6 +12,7 @@ mod build;
 mod changes;
 mod completions;
 mod fabric_counts;
+mod handler_access;
 mod hosts;
 mod layout;
 mod mail;

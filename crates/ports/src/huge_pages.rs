@@ -99,7 +99,9 @@ mod tests {
     /// Returns the huge pages of this process in KiB.
     fn huge_kib() -> u64 {
         let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-        let line = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+        let line = rollup
+            .lines()
+            .find_map(|line| line.strip_prefix("AnonHugePages:"));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok());
         kib.unwrap_or(0)
     }

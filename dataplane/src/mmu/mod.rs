@@ -48,6 +48,7 @@ mod hpcc;
 mod limits;
 mod pool;
 mod port;
+mod prefetching;
 mod priority_group;
 mod threshold;
 mod watermarks;

@@ -3,6 +3,7 @@
 mod adjacency;
 pub(crate) mod ip_header;
 mod neighbour;
+mod on_link_cache;
 mod path_table;
 mod rate_limit;
 mod rib;

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use super::adjacency::Adjacency;
 use super::neighbour::{NeighbourId, NeighbourTable};
+use super::on_link_cache::{OnLinkAdjacency, OnLinkCache};
 use super::path_table::PathTable;
 use super::rate_limit::RateLimit;
 use super::{Fib, FibEntry, NextHop};
@@ -19,30 +20,6 @@ use xoff_wire::rewrite::LinkAddresses;
 
 /// Rate limit of frames to the CPU port, in frames per second. The largest burst is one second of this rate.
 const CPU_FRAMES_PER_SECOND: u32 = 10_000;
-
-/// Number of cached adjacencies for stations on connected networks.
-const ON_LINK_SLOTS: usize = 64;
-
-/// Cached adjacency of a station on a connected network.
-#[derive(Clone, Copy, Debug)]
-struct OnLinkAdjacency {
-    station: (InterfaceId, u32),
-    adjacency: Adjacency,
-}
-
-impl OnLinkAdjacency {
-    const INVALID: OnLinkAdjacency = OnLinkAdjacency {
-        station: (InterfaceId(0), 0),
-        adjacency: Adjacency::INVALID,
-    };
-}
-
-/// Returns the cache slot of a station. The slot number consists of the high bits of a product: the address
-/// times the golden ratio.
-#[inline(always)]
-fn on_link_slot(address: u32) -> usize {
-    (address.wrapping_mul(0x9e37_79b9) >> (u32::BITS - ON_LINK_SLOTS.ilog2())) as usize
-}
 
 /// State of a router interface.
 #[derive(Debug)]
@@ -124,9 +101,7 @@ pub(crate) enum ResolvedHop {
 pub(crate) struct Router {
     pub(crate) fib: Arc<Fib>,
     hash_seed: u64,
-    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry. The
-    /// entry belongs to the station with this hash that was used last.
-    on_link: Box<[OnLinkAdjacency; ON_LINK_SLOTS]>,
+    on_link: OnLinkCache,
     /// Cached adjacency of each next hop.
     adjacencies: Vec<Adjacency>,
     paths: PathTable,
@@ -155,7 +130,7 @@ impl Router {
             resilient_buckets: None,
             hops: Vec::new(),
             adjacencies: Vec::new(),
-            on_link: Box::new([OnLinkAdjacency::INVALID; ON_LINK_SLOTS]),
+            on_link: OnLinkCache::new([].iter()),
             neighbours: NeighbourTable::new(routing.neighbours_max, routing.hold_frames),
             hash_seed: 0,
             icmp_limit: RateLimit::new(0),
@@ -190,6 +165,8 @@ impl Router {
         for (interface, up) in self.interfaces.iter_mut().zip(was_up) {
             interface.up = up;
         }
+        let networks = self.interfaces.iter().flat_map(|interface| &interface.addresses);
+        self.on_link = OnLinkCache::new(networks);
         self.by_logical = vec![None; config.ports.len() + config.lags.len()];
         self.by_vlan.clear();
         for (index, interface) in routing.interfaces.iter().enumerate() {
@@ -354,12 +331,12 @@ impl Router {
     /// MTU of the adjacency is 0.
     #[inline(always)]
     pub(crate) fn on_link_adjacency(&mut self, interface: InterfaceId, address: u32) -> &Adjacency {
-        let slot = on_link_slot(address);
-        let known = &self.on_link[slot];
+        let slot = self.on_link.slot(address);
+        let known = &self.on_link.entries[slot];
         if known.station != (interface, address) || known.adjacency.valid_for != self.neighbours.changes() {
             self.update_on_link_adjacency(slot, interface, address);
         }
-        &self.on_link[slot].adjacency
+        &self.on_link.entries[slot].adjacency
     }
 
     #[inline(never)]
@@ -367,7 +344,7 @@ impl Router {
         let neighbour = self
             .neighbours
             .find(interface, Ipv4Addr::from_bits(address).into());
-        self.on_link[slot] = OnLinkAdjacency {
+        self.on_link.entries[slot] = OnLinkAdjacency {
             station: (interface, address),
             adjacency: self.compute_adjacency((interface, neighbour)),
         };

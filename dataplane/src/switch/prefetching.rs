@@ -16,21 +16,22 @@ impl Switch {
         prefetch(&self.balance);
     }
 
-    /// Fetches the memory of a port that receives a frame, without waiting for it. Reads the memory that
+    /// Fetches the memory of a port that receives and sends frames, without waiting for it. Reads the memory that
     /// [`Switch::prefetch`] has fetched.
     #[inline]
-    pub fn prefetch_ingress_port(&self, port: PortId) {
-        if let Some(port) = self.ports.get(port.index()) {
-            port.prefetch_ingress();
+    pub fn prefetch_port(&self, port: PortId) {
+        if let Some(state) = self.ports.get(port.index()) {
+            state.prefetch();
+            self.mmu.prefetch(port);
         }
     }
 
     /// Fetches the memory of a port whose timer expires, without waiting for it, as
-    /// [`Switch::prefetch_ingress_port`] does.
+    /// [`Switch::prefetch_port`] does.
     #[inline]
     pub fn prefetch_port_of_timer(&self, timer: TimerId) {
         if let Some(port) = timers::port_of_transmit_timer(timer).and_then(|port| self.ports.get(port)) {
-            port.prefetch_egress();
+            port.prefetch();
         }
     }
 }

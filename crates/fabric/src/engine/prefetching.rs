@@ -39,9 +39,10 @@ impl Shard {
         }
         if let Some(partition) = partition(2) {
             let is_host_group = partition < self.partitions.host_group_count();
+            let mut fetched = FetchedPorts::default();
             for event in self.pending.near_events(partition) {
                 if event.at < end {
-                    self.prefetch_event(*event, is_host_group);
+                    self.prefetch_event(*event, is_host_group, &mut fetched);
                 }
             }
         }
@@ -68,15 +69,19 @@ impl Shard {
 
     /// Fetches the frame of an event, and the host or the switch port. The list of receivers is read at once: it has a
     /// few bytes for each link, and the second-level cache holds most of it.
-    fn prefetch_event(&self, event: Event, is_host_group: bool) {
+    ///
+    /// Most traffic has answers, so a port that receives a frame usually sends another one in the same window. The
+    /// egress port of a frame itself is not known yet.
+    fn prefetch_event(&self, event: Event, is_host_group: bool, fetched: &mut FetchedPorts) {
         let source = event.payload();
         if is_arrival(event) {
             self.store.prefetch(FrameHandle(source), is_host_group);
             match self.receivers[event.rank() as usize].to {
                 LinkEnd::Host(host) => self.prefetch_host(host),
                 LinkEnd::Switch { switch, port } => {
-                    let switch = &self.switches[switch as usize].switch;
-                    switch.prefetch_ingress_port(PortId(port));
+                    if fetched.insert(port) {
+                        self.prefetch_port(switch, port);
+                    }
                 }
             }
         } else if source & SWITCH_FLAG != 0 {
@@ -88,10 +93,34 @@ impl Shard {
         }
     }
 
+    fn prefetch_port(&self, switch: u32, port: u16) {
+        let node = &self.switches[switch as usize];
+        node.switch.prefetch_port(PortId(port));
+        let direction = node.directions.get(usize::from(port));
+        if let Some(direction) = direction.and_then(|index| self.directions.get(*index as usize)) {
+            prefetch(direction);
+        }
+    }
+
     fn prefetch_host(&self, host: u32) {
         if let Some(node) = self.hosts.get(host as usize) {
             prefetch(node);
             node.host.prefetch();
         }
+    }
+}
+
+/// Ports of a switch whose memory has been fetched. Two ports with the same number modulo 1024 count as one.
+#[derive(Default)]
+struct FetchedPorts([u64; 16]);
+
+impl FetchedPorts {
+    /// Adds a port. Returns whether it is new.
+    #[inline]
+    fn insert(&mut self, port: u16) -> bool {
+        let (word, bit) = (&mut self.0[usize::from(port) / 64 % 16], 1 << (port % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
     }
 }

@@ -2,18 +2,20 @@
 //! [`pending`](crate::pending)), or it processes all events in one order.
 
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::route::RouteHint;
 
 use super::completions::{AccessibleShards, CompletionHandler, CompletionScope, FabricHosts};
+use super::handler_access::HandlerAccess;
+use super::layout::Layout;
 use super::mail_delivery::deliver_mail;
-use super::shard_window::{HostWindow, PhaseResult, Window, WindowContext, WindowPhase};
+use super::shard::Shard;
+use super::shard_window::{HostWindow, PhaseResult, Window, WindowPhase};
 use super::workers::{Workers, with_workers};
 use super::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
 use crate::event_queue::{Event, first_key_after, first_key_at};
-use crate::observation::pass_records_to;
+use crate::observation::{EventRecords, pass_records_to};
 use crate::observer::Observer;
 
 /// Shortest lookahead with which partitions run separately. With a shorter lookahead (the length of a
@@ -43,21 +45,19 @@ impl Fabric {
             return self.run_in_order(until, handler, observer);
         }
         let layout = std::mem::take(&mut self.layout);
-        let context = WindowContext {
-            layout: &layout,
-            handler: Mutex::new(handler),
-        };
-        let thread_start = self.thread_start.clone();
-        let reason = with_workers(self.shards.len(), thread_start.as_ref(), &context, |workers| {
+        let (thread_start, shards) = (self.thread_start.clone(), self.shards.len());
+        let run = |workers: &Workers<'_>, handler: HandlerAccess<'_, '_>| {
             WindowRun {
                 fabric: self,
                 workers,
-                context: &context,
+                layout: &layout,
+                handler,
                 observer,
                 until,
             }
             .run()
-        });
+        };
+        let reason = with_workers(shards, thread_start.as_ref(), &layout, handler, run);
         self.layout = layout;
         self.take_all_mail();
         reason
@@ -178,7 +178,8 @@ impl Fabric {
 struct WindowRun<'a, 'h> {
     fabric: &'a mut Fabric,
     workers: &'a Workers<'a>,
-    context: &'a WindowContext<'h>,
+    layout: &'a Layout,
+    handler: HandlerAccess<'a, 'h>,
     observer: &'a mut dyn Observer,
     until: Picos,
 }
@@ -257,8 +258,9 @@ impl WindowRun<'_, '_> {
     }
 
     fn run_phase(&mut self, phase: WindowPhase) -> PhaseResult {
+        let shards = &mut self.fabric.shards;
         self.workers
-            .run_phase(&mut self.fabric.shards, phase, self.context)
+            .run_phase(shards, phase, self.layout, &mut self.handler)
     }
 
     /// Returns whether each completion of the window acts only on the host at which it occurs.
@@ -267,33 +269,21 @@ impl WindowRun<'_, '_> {
         if self.fabric.hosts_linked || self.fabric.shards[0].observed.completions {
             return false;
         }
-        let (shards, layout) = (&self.fabric.shards, self.context.layout);
-        let mut handler = self
-            .context
-            .handler
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
-        match handler.scope() {
+        let (shards, layout) = (&self.fabric.shards, self.layout);
+        let mut misses_messages = |host: usize, messages| {
+            let position = layout.hosts[host];
+            let shard = &shards[position.shard as usize];
+            shard.misses_messages(position.local as usize, messages, window.limit)
+        };
+        self.handler.with(|handler| match handler.scope() {
             CompletionScope::AllHosts => false,
             CompletionScope::CompletingHost => true,
-            CompletionScope::CompletingHostUntilStepEnds => handler.no_step_ends(&mut |host, messages| {
-                let position = layout.hosts[host];
-                shards[position.shard as usize].misses_messages(
-                    position.local as usize,
-                    messages,
-                    window.limit,
-                )
-            }),
-        }
+            CompletionScope::CompletingHostUntilStepEnds => handler.no_step_ends(&mut misses_messages),
+        })
     }
 
-    fn next_action(&self) -> Picos {
-        let handler = self
-            .context
-            .handler
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
-        handler.next_action()
+    fn next_action(&mut self) -> Picos {
+        self.handler.with(|handler| handler.next_action())
     }
 
     /// Lets the handler act at the current model time, between two windows.
@@ -301,93 +291,26 @@ impl WindowRun<'_, '_> {
         let records = &mut self.fabric.joint_records;
         records.begin_partition();
         records.begin_event(first_key_after(self.fabric.now) - 1);
-        let mut handler = self
-            .context
-            .handler
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
-        handler.act(&mut FabricHosts {
-            layout: self.context.layout,
+        let mut hosts = FabricHosts {
+            layout: self.layout,
             shards: AccessibleShards::All(&mut self.fabric.shards),
             now: self.fabric.now,
             observer: records,
-        });
-        drop(handler);
+        };
+        self.handler.with(|handler| handler.act(&mut hosts));
         self.pass_records();
     }
 
-    /// Processes the events of all hosts in a window, in one order. The handler acts after each event with a
-    /// completion.
+    /// Processes the events of all hosts in a window, in one order.
     fn run_hosts_jointly(&mut self, window: Window) -> JointHosts {
         let Fabric {
             shards,
             joint_records: records,
             ..
         } = &mut *self.fabric;
-        let mut handler = self
-            .context
-            .handler
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
-        for shard in shards.iter_mut() {
-            shard.open_joint_window(window);
-        }
-        records.begin_partition();
-        let mut result = JointHosts::default();
-        let mut simultaneous_events = 0;
-        let mut action = handler.next_action();
-        loop {
-            let next = shards.iter().map(|shard| shard.pending.next_in_window());
-            let Some((index, next)) = next.enumerate().min_by_key(|(_, event)| event.key()) else {
-                break;
-            };
-            if action < next.at && first_key_after(action) < window.limit {
-                records.begin_event(first_key_after(action) - 1);
-                result.latest = action;
-                handler.act(&mut FabricHosts {
-                    layout: self.context.layout,
-                    shards: AccessibleShards::All(shards),
-                    now: action,
-                    observer: records,
-                });
-                action = handler.next_action();
-                continue;
-            }
-            if next == Event::NONE {
-                break;
-            }
-            simultaneous_events = match next.at > result.latest {
-                true => 0,
-                false => simultaneous_events + 1,
-            };
-            if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
-                result.is_stuck = true;
-                break;
-            }
-            result.latest = next.at;
-            let shard = &mut shards[index];
-            shard.pending.take_event();
-            shard.set_time(next.at);
-            records.begin_event(next.key());
-            if !shard.process_event(next, RouteHint::NONE, records) {
-                continue;
-            }
-            let flow = handler.handle_completions(&mut FabricHosts {
-                layout: self.context.layout,
-                shards: AccessibleShards::All(shards),
-                now: next.at,
-                observer: records,
-            });
-            if flow == ControlFlow::Break(()) {
-                result.end = Some(next.key());
-                break;
-            }
-            action = handler.next_action();
-        }
-        for shard in shards.iter_mut() {
-            shard.close_window();
-        }
-        result
+        let layout = self.layout;
+        self.handler
+            .with(|handler| run_joint_window(shards, layout, window, handler, records))
     }
 
     /// Passes the recorded events of the window to the observer.
@@ -416,4 +339,73 @@ struct JointHosts {
     /// Key of the event after which the run ends.
     end: Option<u128>,
     is_stuck: bool,
+}
+
+/// Processes the events of all hosts in a window, in one order. The handler acts after each event with a completion.
+fn run_joint_window(
+    shards: &mut [Shard],
+    layout: &Layout,
+    window: Window,
+    handler: &mut dyn CompletionHandler,
+    records: &mut EventRecords,
+) -> JointHosts {
+    for shard in shards.iter_mut() {
+        shard.open_joint_window(window);
+    }
+    records.begin_partition();
+    let mut result = JointHosts::default();
+    let mut simultaneous_events = 0;
+    let mut action = handler.next_action();
+    loop {
+        let next = shards.iter().map(|shard| shard.pending.next_in_window());
+        let Some((index, next)) = next.enumerate().min_by_key(|(_, event)| event.key()) else {
+            break;
+        };
+        if action < next.at && first_key_after(action) < window.limit {
+            records.begin_event(first_key_after(action) - 1);
+            result.latest = action;
+            handler.act(&mut FabricHosts {
+                layout,
+                shards: AccessibleShards::All(shards),
+                now: action,
+                observer: records,
+            });
+            action = handler.next_action();
+            continue;
+        }
+        if next == Event::NONE {
+            break;
+        }
+        simultaneous_events = match next.at > result.latest {
+            true => 0,
+            false => simultaneous_events + 1,
+        };
+        if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
+            result.is_stuck = true;
+            break;
+        }
+        result.latest = next.at;
+        let shard = &mut shards[index];
+        shard.pending.take_event();
+        shard.set_time(next.at);
+        records.begin_event(next.key());
+        if !shard.process_event(next, RouteHint::NONE, records) {
+            continue;
+        }
+        let flow = handler.handle_completions(&mut FabricHosts {
+            layout,
+            shards: AccessibleShards::All(shards),
+            now: next.at,
+            observer: records,
+        });
+        if flow == ControlFlow::Break(()) {
+            result.end = Some(next.key());
+            break;
+        }
+        action = handler.next_action();
+    }
+    for shard in shards.iter_mut() {
+        shard.close_window();
+    }
+    result
 }

@@ -1,13 +1,13 @@
 //! Processing of a time window in one shard, partition by partition.
 
 use std::ops::Range;
-use std::sync::Mutex;
 
 use xoff_dataplane::route::RouteHint;
 use xoff_dataplane::{FrameHandle, Picos};
 
 use super::SIMULTANEOUS_EVENTS_MAX;
-use super::completions::{AccessibleShards, CompletionHandler, FabricHosts};
+use super::completions::{AccessibleShards, FabricHosts};
+use super::handler_access::HandlerAccess;
 use super::layout::Layout;
 use super::shard::{Shard, is_arrival, partition_of_event};
 use crate::event_queue::{Event, time_of_key};
@@ -33,12 +33,6 @@ pub(super) struct Window {
     pub(super) interval_end: Picos,
     /// Key of the first event after the window.
     pub(super) limit: u128,
-}
-
-/// What the shards need in common during a window.
-pub(super) struct WindowContext<'a> {
-    pub(super) layout: &'a Layout,
-    pub(super) handler: Mutex<&'a mut dyn CompletionHandler>,
 }
 
 /// A part of the work for a window. Shards process it separately.
@@ -89,7 +83,12 @@ const CACHED_ROUTES: usize = 64;
 
 impl Shard {
     /// Does a part of the work for a window.
-    pub(super) fn run_phase(&mut self, phase: WindowPhase, context: &WindowContext<'_>) -> PhaseResult {
+    pub(super) fn run_phase(
+        &mut self,
+        phase: WindowPhase,
+        layout: &Layout,
+        handler: &mut HandlerAccess<'_, '_>,
+    ) -> PhaseResult {
         match phase {
             WindowPhase::Prepare(window) => {
                 self.prepare(window);
@@ -102,14 +101,16 @@ impl Shard {
                     ..PhaseResult::NOTHING
                 }
             }
-            WindowPhase::HostsAndSwitches(window, hosts) => self.run_partitions(0, window, hosts, context),
+            WindowPhase::HostsAndSwitches(window, hosts) => {
+                self.run_partitions(0, window, hosts, (layout, handler))
+            }
             WindowPhase::WholeWindow(window, hosts) => {
                 self.prepare(window);
-                self.run_partitions(0, window, hosts, context)
+                self.run_partitions(0, window, hosts, (layout, handler))
             }
             WindowPhase::Switches(window) => {
                 let hosts = self.due_host_groups();
-                self.run_partitions(hosts, window, HostWindow::Joint, context)
+                self.run_partitions(hosts, window, HostWindow::Joint, (layout, handler))
             }
         }
     }
@@ -139,7 +140,7 @@ impl Shard {
         first: usize,
         window: Window,
         hosts: HostWindow,
-        context: &WindowContext<'_>,
+        (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
     ) -> PhaseResult {
         let mut result = PhaseResult::NOTHING;
         let due = std::mem::take(&mut self.due_partitions);
@@ -154,7 +155,8 @@ impl Shard {
                 continue;
             }
             records.begin_partition();
-            let (latest, is_stuck) = self.run_partition((*partition, hosts), window, context, &mut records);
+            let (latest, is_stuck) =
+                self.run_partition((*partition, hosts), window, (layout, handler), &mut records);
             result.latest = result.latest.max(latest);
             result.is_stuck |= is_stuck;
         }
@@ -169,7 +171,7 @@ impl Shard {
         &mut self,
         (partition, hosts): (u32, HostWindow),
         window: Window,
-        context: &WindowContext<'_>,
+        (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
         records: &mut EventRecords,
     ) -> (Picos, bool) {
         let partition = partition as usize;
@@ -194,16 +196,12 @@ impl Shard {
                     "{event:?} has completed something"
                 );
                 let mut hosts = FabricHosts {
-                    layout: context.layout,
+                    layout,
                     shards: AccessibleShards::One(self),
                     now: at,
                     observer: records,
                 };
-                match context.handler.lock() {
-                    Ok(mut handler) => handler.handle_local_completions(&mut hosts),
-                    // Another thread has panicked, and its panic ends the run.
-                    Err(_) => break,
-                }
+                handler.with(|handler| handler.handle_local_completions(&mut hosts));
             }
         }
         self.close_window();

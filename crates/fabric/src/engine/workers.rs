@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::completions::CompletionHandler;
+use super::handler_access::HandlerAccess;
+use super::layout::Layout;
 use super::shard::Shard;
-use super::shard_window::{PhaseResult, WindowContext, WindowPhase};
+use super::shard_window::{PhaseResult, WindowPhase};
 
 /// A function that each thread of a run calls at its start, with its number from 0. Used to pin the thread to a core.
 pub(super) type ThreadStart = Arc<dyn Fn(usize) + Send + Sync>;
@@ -104,7 +107,8 @@ impl Workers<'_> {
         &self,
         shards: &mut Vec<Shard>,
         phase: WindowPhase,
-        context: &WindowContext<'_>,
+        layout: &Layout,
+        handler: &mut HandlerAccess<'_, '_>,
     ) -> PhaseResult {
         let count = self.handovers.len();
         for (handover, shard) in self.handovers.iter().zip(shards.drain(shards.len() - count..)) {
@@ -115,7 +119,7 @@ impl Workers<'_> {
             };
             handover.send_work(work);
         }
-        let mut result = shards[0].run_phase(phase, context);
+        let mut result = shards[0].run_phase(phase, layout, handler);
         for handover in self.handovers {
             handover.wait_for([DONE, ENDED], self.spins);
             let work = handover.take_work().filter(|work| work.result.is_some());
@@ -139,16 +143,19 @@ impl Workers<'_> {
 pub(super) fn with_workers<R>(
     shard_count: usize,
     thread_start: Option<&ThreadStart>,
-    context: &WindowContext<'_>,
-    run: impl FnOnce(&Workers<'_>) -> R,
+    layout: &Layout,
+    handler: &mut dyn CompletionHandler,
+    run: impl FnOnce(&Workers<'_>, HandlerAccess<'_, '_>) -> R,
 ) -> R {
     let handovers: Vec<Handover> = (1..shard_count).map(|_| Handover::default()).collect();
     if handovers.is_empty() {
-        return run(&Workers {
+        let workers = Workers {
             handovers: &handovers,
             spins: 0,
-        });
+        };
+        return run(&workers, HandlerAccess::Exclusive(handler));
     }
+    let handler = Mutex::new(handler);
     // A thread that waits for a core must not keep this core busy.
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let spins = if shard_count <= cores { SPINS } else { 0 };
@@ -159,28 +166,30 @@ pub(super) fn with_workers<R>(
             start(0);
         }
         for (index, handover) in handovers.iter().enumerate() {
+            let handler = HandlerAccess::Shared(&handler);
             scope.spawn(move || {
                 if let Some(start) = thread_start {
                     start(index + 1);
                 }
-                process_work(handover, context, spins);
+                process_work(handover, layout, handler, spins);
             });
         }
-        run(&Workers {
+        let workers = Workers {
             handovers: &handovers,
             spins,
-        })
+        };
+        run(&workers, HandlerAccess::Shared(&handler))
     })
 }
 
 /// Processes the work of a thread until the run ends.
-fn process_work(handover: &Handover, context: &WindowContext<'_>, spins: u32) {
+fn process_work(handover: &Handover, layout: &Layout, mut handler: HandlerAccess<'_, '_>, spins: u32) {
     let _end = EndGuard(handover);
     while handover.wait_for([SENT, ENDED], spins) == SENT {
         let Some(mut work) = handover.take_work() else {
             return;
         };
-        work.result = Some(work.shard.run_phase(work.phase, context));
+        work.result = Some(work.shard.run_phase(work.phase, layout, &mut handler));
         if !handover.return_work(work) {
             return;
         }
