@@ -5,7 +5,7 @@ use super::plan::LinkEnd;
 
 /// Number of hosts in a group. The state of these hosts and the frames of a window together fit into the
 /// first-level cache.
-const HOSTS_PER_GROUP: usize = 2;
+pub(super) const HOSTS_PER_GROUP: usize = 2;
 
 /// Division of a fabric into partitions. The groups of hosts have the partition numbers from 0. Each switch
 /// is a partition, with a number after those of the host groups.

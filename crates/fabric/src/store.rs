@@ -274,6 +274,12 @@ impl FabricStore {
         (slot.flags & PARSED != 0).then(|| u32::from_be_bytes(*bytes))
     }
 
+    /// Returns the flow hash of a frame for which [`FabricStore::destination`] returns an address.
+    #[inline]
+    pub(super) fn flow_hash(&self, frame: FrameHandle) -> u32 {
+        self.slots.items[frame.0 as usize].flow_hash
+    }
+
     #[inline(never)]
     fn parse(&mut self, frame: FrameHandle) -> ParsedHeaders {
         let parsed = parse_prefix(self.prefix(frame), self.frame_len(frame) as usize);

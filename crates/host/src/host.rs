@@ -152,10 +152,17 @@ impl Host {
         prefetch(&self.receive_buffer);
     }
 
-    /// Fetches the memory of the queue pairs, see [`Host::prefetch`].
+    /// Fetches the memory of the queue pairs, see [`Host::prefetch`]. [`Host::prefetch_controllers`] follows some events
+    /// later.
     #[inline]
     pub fn prefetch_queue_pairs(&self) {
         self.queue_pairs.prefetch_each();
+    }
+
+    /// Fetches the memory of the congestion controllers, see [`Host::prefetch_queue_pairs`].
+    #[inline]
+    pub fn prefetch_controllers(&self) {
+        self.queue_pairs.prefetch_controllers();
     }
 
     /// Returns the name of the host.

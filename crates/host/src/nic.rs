@@ -182,7 +182,7 @@ impl Nic {
     #[inline]
     pub(super) fn prefetch(&self) {
         prefetch(self);
-        prefetch(&self.scheduler);
+        self.scheduler.prefetch();
         // Queue pairs use class 3 by default.
         prefetch(&self.classes[3]);
     }

@@ -206,6 +206,12 @@ impl QueuePairs {
         self.endpoint.prefetch();
     }
 
+    /// See [`Host::prefetch_controllers`](super::Host::prefetch_controllers).
+    #[inline]
+    pub(super) fn prefetch_controllers(&self) {
+        self.endpoint.prefetch_controllers();
+    }
+
     /// See [`Host::prefetch_queue_pairs`](super::Host::prefetch_queue_pairs).
     #[inline]
     pub(super) fn prefetch_each(&self) {

@@ -221,6 +221,16 @@ impl Endpoint {
         self.shared.classes.prefetch_latest_class();
     }
 
+    /// Fetches the congestion controllers of the queue pairs, without waiting for them, if the endpoint has few of them.
+    /// Reads the memory that [`prefetch_queue_pairs`](Endpoint::prefetch_queue_pairs) has fetched.
+    #[inline]
+    pub fn prefetch_controllers(&self) {
+        if self.queue_pairs.len() <= PREFETCHED_QUEUE_PAIRS_MAX {
+            let pairs = self.queue_pairs.iter();
+            pairs.for_each(|pair| pair.congestion().prefetch());
+        }
+    }
+
     /// Counts a packet for a queue pair that does not exist in [`Counters::rx_unknown_qp`].
     pub fn count_unknown_packet(&mut self) {
         self.unknown_qp += 1;

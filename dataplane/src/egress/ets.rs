@@ -3,6 +3,7 @@
 
 use crate::bits::{iter_set_bits, next_set_bit};
 use crate::ids::PRIORITIES;
+use xoff_units::prefetch;
 use xoff_wire::lldp::{EtsTables, SelectionAlgorithm};
 
 /// Number of tag units per byte, for a weight of 1.
@@ -14,6 +15,8 @@ const UNCOUNTED_WEIGHT: u32 = u32::MAX;
 const CLASSES: usize = 2 * PRIORITIES;
 /// Smallest share of a class in percent, so that no class starves.
 const SHARE_MIN_PERCENT: u8 = 1;
+/// The queue of RoCE frames in most configurations.
+const DEFAULT_QUEUE: usize = 3;
 
 /// Selects a queue of a port by its traffic class. Several queues can belong to one traffic class.
 ///
@@ -112,6 +115,14 @@ impl EtsScheduler {
         let start = self.start_tag(class);
         self.virtual_time = start;
         self.finish[class] = start + u64::from(bytes) * TAG_SCALE / u64::from(self.weights[queue].max(1));
+    }
+
+    /// Fetches the memory that a frame of a class of its own uses, without waiting for it.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(self);
+        prefetch(&self.finish[PRIORITIES + DEFAULT_QUEUE]);
+        prefetch(&self.latest_queues);
     }
 
     #[inline]

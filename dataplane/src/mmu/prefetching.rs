@@ -3,18 +3,24 @@
 use xoff_units::prefetch;
 
 use super::Mmu;
-use crate::ids::{PgId, PortId};
+use crate::ids::{PgId, PortId, QueueId};
 
 /// The priority group and the queue of RoCE frames in most configurations.
 const DEFAULT_GROUP: u8 = 3;
 
 impl Mmu {
-    /// Fetches the state of a priority group and of a queue of a port, without waiting for it.
+    /// Fetches the state of a priority group of a port, without waiting for it.
     #[inline]
-    pub(crate) fn prefetch(&self, port: PortId) {
-        let index = PgId::new(port, DEFAULT_GROUP).index();
-        if let (Some(group), Some(queue)) = (self.groups.get(index), self.queues.get(index)) {
+    pub(crate) fn prefetch_group(&self, port: PortId) {
+        if let Some(group) = self.groups.get(PgId::new(port, DEFAULT_GROUP).index()) {
             prefetch(group);
+        }
+    }
+
+    /// Fetches the state of an egress queue of a port, without waiting for it.
+    #[inline]
+    pub(crate) fn prefetch_queue(&self, port: PortId) {
+        if let Some(queue) = self.queues.get(QueueId::new(port, DEFAULT_GROUP).index()) {
             prefetch(queue);
         }
     }

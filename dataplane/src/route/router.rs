@@ -14,6 +14,7 @@ use super::{Fib, FibEntry, NextHop};
 use crate::balance::seeded_hash;
 use crate::bridge::MacAddress;
 use crate::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig, SwitchConfig};
+use crate::fib::FibLeaf;
 use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
 use xoff_wire::NeighbourFrame;
 use xoff_wire::rewrite::LinkAddresses;
@@ -337,6 +338,24 @@ impl Router {
             self.update_on_link_adjacency(slot, interface, address);
         }
         &self.on_link.entries[slot].adjacency
+    }
+
+    /// Returns the egress port of a packet with this route, if the port is cached. The result is a guess: the cache can
+    /// be outdated.
+    #[inline]
+    pub(crate) fn cached_port(&self, route: FibLeaf, destination: u32, flow_hash: u32) -> Option<u16> {
+        let hop = match route.group() {
+            Some(group) => self.select_by_hash(group, flow_hash),
+            None => route.next_hop(),
+        };
+        let adjacency = match hop {
+            Some(hop) => self.adjacencies.get(hop.index())?,
+            None => {
+                let _interface = route.connected()?;
+                &self.on_link.entries[self.on_link.slot(destination)].adjacency
+            }
+        };
+        Some(adjacency.port)
     }
 
     #[inline(never)]

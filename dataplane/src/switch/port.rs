@@ -226,12 +226,18 @@ impl Port {
         new
     }
 
-    /// Fetches the memory that a received frame and the transmission of a frame use, without waiting for it.
+    /// Fetches the memory that a received frame uses, without waiting for it.
     #[inline]
-    pub(super) fn prefetch(&self) {
+    pub(super) fn prefetch_ingress(&self) {
+        prefetch(self);
+        self.traffic.prefetch();
+    }
+
+    /// Fetches the memory that the transmission of a frame uses, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch_egress(&self) {
         prefetch(self);
         prefetch(&self.tx_deficit_ps);
-        prefetch(&self.scheduler);
         prefetch(&self.fifos[DEFAULT_QUEUE]);
         self.traffic.prefetch();
     }

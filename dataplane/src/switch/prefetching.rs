@@ -4,6 +4,7 @@ use xoff_units::prefetch;
 
 use super::{Switch, timers};
 use crate::ids::{PortId, TimerId};
+use crate::route::RouteHint;
 
 impl Switch {
     /// Fetches the memory that nearly every frame uses, without waiting for it.
@@ -16,22 +17,35 @@ impl Switch {
         prefetch(&self.balance);
     }
 
-    /// Fetches the memory of a port that receives and sends frames, without waiting for it. Reads the memory that
+    /// Fetches the memory of a port that receives a frame, without waiting for it. Reads the memory that
     /// [`Switch::prefetch`] has fetched.
     #[inline]
-    pub fn prefetch_port(&self, port: PortId) {
+    pub fn prefetch_ingress_port(&self, port: PortId) {
         if let Some(state) = self.ports.get(port.index()) {
-            state.prefetch();
-            self.mmu.prefetch(port);
+            state.prefetch_ingress();
+            self.mmu.prefetch_group(port);
         }
     }
 
+    /// Fetches the memory of the port to which a packet with this route, destination and flow hash leaves, without
+    /// waiting for it. Returns the port. Returns `None` if the route has no next hop.
+    ///
+    /// A load-balancing scheme can select another port, and an address that is not resolved has none. Both cost only the
+    /// fetched memory.
+    #[inline]
+    pub fn prefetch_egress_port(&self, route: RouteHint, destination: u32, flow_hash: u32) -> Option<PortId> {
+        let port = PortId(self.router.cached_port(route.leaf()?, destination, flow_hash)?);
+        self.ports.get(port.index())?.prefetch_egress();
+        self.mmu.prefetch_queue(port);
+        Some(port)
+    }
+
     /// Fetches the memory of a port whose timer expires, without waiting for it, as
-    /// [`Switch::prefetch_port`] does.
+    /// [`Switch::prefetch_ingress_port`] does.
     #[inline]
     pub fn prefetch_port_of_timer(&self, timer: TimerId) {
         if let Some(port) = timers::port_of_transmit_timer(timer).and_then(|port| self.ports.get(port)) {
-            port.prefetch();
+            port.prefetch_egress();
         }
     }
 }

@@ -5,11 +5,12 @@
 //! shard fetches the memory of the next partitions while it processes the events of one partition. Each step reads only
 //! memory that the step before has fetched, and the list of receivers.
 
-use xoff_dataplane::{FrameHandle, PortId, TimerId, prefetch};
+use xoff_dataplane::{FrameHandle, Picos, PortId, TimerId, prefetch};
 
 use super::shard::{HostNode, Shard, is_arrival};
-use super::{HOST_INDEX_MASK, SWITCH_FLAG, TIMER_BITS};
-use crate::event_queue::{Event, time_of_key};
+use super::{HOST_INDEX_MASK, TIMER_BITS};
+use crate::event_queue::time_of_key;
+use crate::partitions::HOSTS_PER_GROUP;
 use crate::plan::LinkEnd;
 
 /// Number of partitions between two steps.
@@ -25,38 +26,44 @@ impl Shard {
     }
 
     /// Fetches memory for the partitions after the first one of `due`. `limit` is the key of the first event after the
-    /// window. Far events are few, and their memory is not fetched.
+    /// window. `position` counts the partitions of the window. Far events are few, and their memory is not fetched.
     #[inline]
-    pub(super) fn prefetch_partitions(&self, due: &[u32], limit: u128) {
+    pub(super) fn prefetch_partitions(
+        &self,
+        due: &[u32],
+        limit: u128,
+        position: usize,
+        active: &mut ActiveHosts,
+    ) {
         let end = time_of_key(limit);
         let partition = |steps: usize| due.get(steps * STEP).map(|partition| *partition as usize);
-        if let Some(partition) = partition(4) {
+        if let Some(partition) = partition(5) {
             self.pending.prefetch(partition);
         }
-        if let Some(partition) = partition(3) {
+        if let Some(partition) = partition(4) {
             self.pending.prefetch_events(partition);
             self.prefetch_node(partition);
         }
+        if let Some(partition) = partition(3) {
+            let hosts = match partition < self.partitions.host_group_count() {
+                true => self.prefetch_events_of_hosts(partition, end),
+                false => self.prefetch_arrivals_at_switch(partition, end),
+            };
+            active.set(position + 3 * STEP, hosts);
+        }
         if let Some(partition) = partition(2) {
-            let is_host_group = partition < self.partitions.host_group_count();
-            let mut fetched = FetchedPorts::default();
-            for event in self.pending.near_events(partition) {
-                if event.at < end {
-                    self.prefetch_event(*event, is_host_group, &mut fetched);
+            self.for_active_hosts(partition, active.get(position + 2 * STEP), |node| {
+                node.host.prefetch_queue_pairs();
+                if let Some(direction) = self.directions.get(node.direction as usize) {
+                    prefetch(direction);
                 }
-            }
+            });
         }
         if let Some(partition) = partition(1) {
-            for node in self.hosts_of_partition(partition) {
-                node.host.prefetch_queue_pairs();
-            }
+            self.for_active_hosts(partition, active.get(position + STEP), |node| {
+                node.host.prefetch_controllers();
+            });
         }
-    }
-
-    /// Returns the hosts of a partition. A switch has none.
-    fn hosts_of_partition(&self, partition: usize) -> &[HostNode] {
-        let hosts = self.partitions.hosts_in_group(partition, self.hosts.len());
-        self.hosts.get(hosts).unwrap_or_default()
     }
 
     /// Fetches the beginning of a switch.
@@ -67,60 +74,87 @@ impl Shard {
         }
     }
 
-    /// Fetches the frame of an event, and the host or the switch port. The list of receivers is read at once: it has a
-    /// few bytes for each link, and the second-level cache holds most of it.
-    ///
-    /// Most traffic has answers, so a port that receives a frame usually sends another one in the same window. The
-    /// egress port of a frame itself is not known yet.
-    fn prefetch_event(&self, event: Event, is_host_group: bool, fetched: &mut FetchedPorts) {
-        let source = event.payload();
-        if is_arrival(event) {
-            self.store.prefetch(FrameHandle(source), is_host_group);
-            match self.receivers[event.rank() as usize].to {
-                LinkEnd::Host(host) => self.prefetch_host(host),
-                LinkEnd::Switch { switch, port } => {
-                    if fetched.insert(port) {
-                        self.prefetch_port(switch, port);
-                    }
-                }
+    /// Fetches the frames that arrive at a group of hosts before `end`, and the hosts with events. Returns a bit mask of
+    /// these hosts. The list of receivers is read at once: it has a few bytes for each link, and the second-level cache
+    /// holds most of it.
+    fn prefetch_events_of_hosts(&self, partition: usize, end: Picos) -> u8 {
+        let first = self.partitions.hosts_in_group(partition, self.hosts.len()).start as u32;
+        let mut active = 0;
+        for event in self.pending.near_events(partition) {
+            if event.at >= end {
+                continue;
             }
-        } else if source & SWITCH_FLAG != 0 {
-            let switch = ((source & !SWITCH_FLAG) >> TIMER_BITS) as usize;
-            let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
-            self.switches[switch].switch.prefetch_port_of_timer(timer);
-        } else {
-            self.prefetch_host(source & HOST_INDEX_MASK);
+            let source = event.payload();
+            let host = if is_arrival(*event) {
+                self.store.prefetch(FrameHandle(source), true);
+                match self.receivers[event.rank() as usize].to {
+                    LinkEnd::Host(host) => host,
+                    LinkEnd::Switch { .. } => continue,
+                }
+            } else {
+                source & HOST_INDEX_MASK
+            };
+            active |= 1 << (host - first);
         }
-    }
-
-    fn prefetch_port(&self, switch: u32, port: u16) {
-        let node = &self.switches[switch as usize];
-        node.switch.prefetch_port(PortId(port));
-        let direction = node.directions.get(usize::from(port));
-        if let Some(direction) = direction.and_then(|index| self.directions.get(*index as usize)) {
-            prefetch(direction);
-        }
-    }
-
-    fn prefetch_host(&self, host: u32) {
-        if let Some(node) = self.hosts.get(host as usize) {
+        self.for_active_hosts(partition, active, |node| {
             prefetch(node);
             node.host.prefetch();
+        });
+        active
+    }
+
+    /// Fetches the frames that arrive at a switch before `end`, and their ports. Returns a mask of no host.
+    fn prefetch_arrivals_at_switch(&self, partition: usize, end: Picos) -> u8 {
+        let Some(node) = self.switches.get(partition - self.partitions.host_group_count()) else {
+            return 0;
+        };
+        for event in self.pending.near_events(partition) {
+            if event.at >= end {
+                continue;
+            }
+            let source = event.payload();
+            if !is_arrival(*event) {
+                let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
+                node.switch.prefetch_port_of_timer(timer);
+                continue;
+            }
+            self.store.prefetch(FrameHandle(source), false);
+            if let LinkEnd::Switch { port, .. } = self.receivers[event.rank() as usize].to {
+                node.switch.prefetch_ingress_port(PortId(port));
+            }
+        }
+        0
+    }
+
+    /// Calls `visit` with the hosts of a partition whose bits are set in `active`.
+    #[inline]
+    fn for_active_hosts(&self, partition: usize, active: u8, mut visit: impl FnMut(&HostNode)) {
+        let first = self.partitions.hosts_in_group(partition, self.hosts.len()).start;
+        let mut left = active;
+        while left != 0 {
+            if let Some(node) = self.hosts.get(first + left.trailing_zeros() as usize) {
+                visit(node);
+            }
+            left &= left - 1;
         }
     }
 }
 
-/// Ports of a switch whose memory has been fetched. Two ports with the same number modulo 1024 count as one.
+/// The hosts with events in each of the next partitions, as bit masks. A switch has none.
 #[derive(Default)]
-struct FetchedPorts([u64; 16]);
+pub(super) struct ActiveHosts([u8; ActiveHosts::POSITIONS]);
 
-impl FetchedPorts {
-    /// Adds a port. Returns whether it is new.
-    #[inline]
-    fn insert(&mut self, port: u16) -> bool {
-        let (word, bit) = (&mut self.0[usize::from(port) / 64 % 16], 1 << (port % 64));
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        is_new
+impl ActiveHosts {
+    /// A power of two that is larger than the distance between the first and the last step.
+    const POSITIONS: usize = 8;
+
+    fn set(&mut self, position: usize, hosts: u8) {
+        self.0[position % Self::POSITIONS] = hosts;
+    }
+
+    fn get(&self, position: usize) -> u8 {
+        self.0[position % Self::POSITIONS]
     }
 }
+
+const _: () = assert!(3 * STEP < ActiveHosts::POSITIONS && HOSTS_PER_GROUP <= u8::BITS as usize);

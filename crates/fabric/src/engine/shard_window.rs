@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use xoff_dataplane::route::RouteHint;
-use xoff_dataplane::{FrameHandle, Picos};
+use xoff_dataplane::{FrameHandle, Picos, prefetch};
 
 use super::SIMULTANEOUS_EVENTS_MAX;
 use super::completions::{AccessibleShards, FabricHosts};
 use super::handler_access::HandlerAccess;
 use super::layout::Layout;
+use super::prefetching::ActiveHosts;
 use super::shard::{Shard, is_arrival, partition_of_event};
 use crate::event_queue::{Event, time_of_key};
 use crate::observation::EventRecords;
@@ -146,9 +147,10 @@ impl Shard {
         let due = std::mem::take(&mut self.due_partitions);
         let mut records = std::mem::take(&mut self.records);
         let exceeds_caches = self.exceeds_caches();
+        let mut active = ActiveHosts::default();
         for (position, partition) in due.iter().enumerate().skip(first) {
             if exceeds_caches {
-                self.prefetch_partitions(&due[position..], window.limit);
+                self.prefetch_partitions(&due[position..], window.limit, position, &mut active);
             }
             // After the end of the run, the window is shorter than when it was prepared.
             if !self.pending.keep_if_due(*partition, window.limit) {
@@ -213,8 +215,10 @@ impl Shard {
     fn open_window(&mut self, open: Range<usize>, filled: &[u32], window: Window) {
         let is_host_group = open.start < self.partitions.host_group_count();
         let store = &self.store;
-        let prefetch = |event| {
-            if is_arrival(event) {
+        let exceeds_caches = self.exceeds_caches();
+        let fetch_frame = |event| {
+            // In a large fabric, the frames were fetched some partitions ago.
+            if !exceeds_caches && is_arrival(event) {
                 store.prefetch(FrameHandle(event.payload()), is_host_group);
             }
         };
@@ -222,6 +226,7 @@ impl Shard {
             true => None,
             false => self.switches.get(open.start - self.partitions.host_group_count()),
         };
+        let directions = &self.directions;
         // A window contains many frames to few destinations.
         let mut cached = [(0, RouteHint::NONE); CACHED_ROUTES];
         let route_hint = |event| {
@@ -232,11 +237,24 @@ impl Shard {
             let slot = &mut cached[route_cache_slot(to)];
             if slot.0 != to || slot.1 == RouteHint::NONE {
                 *slot = (to, node.switch.lookup_route_hint(to));
+                if exceeds_caches {
+                    let flow_hash = store.flow_hash(FrameHandle(event.payload()));
+                    let port = node.switch.prefetch_egress_port(slot.1, to, flow_hash);
+                    let direction = port.and_then(|port| node.directions.get(port.index()));
+                    if let Some(direction) = direction.and_then(|index| directions.get(*index as usize)) {
+                        prefetch(direction);
+                    }
+                }
             }
             slot.1
         };
-        self.pending
-            .open_window((open, filled), window.begin, window.limit, prefetch, route_hint);
+        self.pending.open_window(
+            (open, filled),
+            window.begin,
+            window.limit,
+            fetch_frame,
+            route_hint,
+        );
     }
 
     /// Opens a window of all hosts of the shard, to process their events in one order. The window must be prepared.

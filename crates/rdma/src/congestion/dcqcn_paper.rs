@@ -181,6 +181,10 @@ impl CongestionControl for Dcqcn {
         &[CongestionSignal::Cnp, CongestionSignal::MarkEcho]
     }
 
+    fn prefetch(&self) {
+        xoff_units::prefetch(self);
+    }
+
     fn rate_bps(&self) -> u64 {
         self.rate_bps
     }

@@ -136,6 +136,10 @@ impl CongestionControl for Dctcp {
         &[CongestionSignal::MarkEcho]
     }
 
+    fn prefetch(&self) {
+        xoff_units::prefetch(self);
+    }
+
     fn rate_bps(&self) -> u64 {
         self.bounds.clamp(rate_for_bytes(self.window, self.base_rtt))
     }

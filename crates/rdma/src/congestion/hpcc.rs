@@ -198,6 +198,10 @@ impl CongestionControl for Hpcc {
         &[CongestionSignal::Telemetry]
     }
 
+    fn prefetch(&self) {
+        xoff_units::prefetch(self);
+    }
+
     fn rate_bps(&self) -> u64 {
         self.bounds.clamp(rate_for_bytes(self.window, self.base_rtt))
     }

@@ -140,6 +140,9 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// Returns the name of the algorithm, as in lab files.
     fn name(&self) -> &'static str;
 
+    /// Fetches the first cache line of the controller, without waiting for it. Does nothing by default.
+    fn prefetch(&self) {}
+
     /// Returns the current rate in bits per second. The rate counts whole packets with their headers.
     fn rate_bps(&self) -> u64;
 

@@ -64,6 +64,10 @@ impl CongestionControl for ConstantRate {
         }
     }
 
+    fn prefetch(&self) {
+        xoff_units::prefetch(self);
+    }
+
     fn rate_bps(&self) -> u64 {
         self.rate_bps
     }

@@ -220,6 +220,10 @@ impl CongestionControl for Swift {
         &[CongestionSignal::RoundTrip]
     }
 
+    fn prefetch(&self) {
+        xoff_units::prefetch(self);
+    }
+
     fn rate_bps(&self) -> u64 {
         if self.window >= 1.0 {
             return self.bounds.line_bps;

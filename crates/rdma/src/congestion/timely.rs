@@ -185,6 +185,10 @@ impl CongestionControl for Timely {
         &[CongestionSignal::RoundTrip]
     }
 
+    fn prefetch(&self) {
+        xoff_units::prefetch(self);
+    }
+
     fn rate_bps(&self) -> u64 {
         self.rate_bps
     }
