@@ -3,8 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use xoff_units::prefetch;
-
 use super::event_queue::Event;
 
 /// Far events of a partition.
@@ -40,14 +38,6 @@ impl FarEvents {
     #[inline]
     pub(super) fn first(&self) -> Event {
         self.first
-    }
-
-    /// Fetches the events after the first one, without waiting for them.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        if let Some(event) = self.rest.peek() {
-            prefetch(event);
-        }
     }
 
     /// Removes the earliest event. Does nothing if there is no event.

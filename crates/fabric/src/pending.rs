@@ -18,23 +18,27 @@ use super::event_window::EventWindow;
 use super::far_events::FarEvents;
 use super::partition_calendar::{FROM_FAR, PartitionCalendar};
 
-/// Pending events of a partition after its window, except the far events. The struct has half a cache line,
-/// because every frame to another partition accesses such a struct.
+/// Pending events of a partition after its window, except the far events. The struct is in one cache line, because
+/// every frame to another partition accesses such a struct.
 #[derive(Clone, Debug)]
-#[repr(align(32))]
+#[repr(align(64))]
 struct EventsAfterWindow {
     /// Time of the earliest event, including far events. [`Picos::NEVER`] if no event exists.
     first: Picos,
+    /// Time of the earliest far event, so that most windows do not access the list of far events. [`Picos::NEVER`] if
+    /// no far event exists.
+    first_far: Picos,
     /// Events of the next windows, unsorted. Nearly all of these events are arrivals of frames. Each event is
     /// read once or twice. A heap would need several comparisons for each event.
     near: Vec<Event>,
 }
 
-const _: () = assert!(size_of::<EventsAfterWindow>() == 32);
+const _: () = assert!(size_of::<EventsAfterWindow>() == 64);
 
 impl EventsAfterWindow {
     const EMPTY: EventsAfterWindow = EventsAfterWindow {
         first: Picos::NEVER,
+        first_far: Picos::NEVER,
         near: Vec::new(),
     };
 }
@@ -93,7 +97,7 @@ impl PendingEvents {
         for (later, far) in self.later.iter_mut().zip(&mut self.far) {
             let events = later.near.drain(..).chain(far.remove_all());
             events.for_each(|event| self.in_order.push(event));
-            later.first = Picos::NEVER;
+            (later.first, later.first_far) = (Picos::NEVER, Picos::NEVER);
         }
         self.calendar.clear();
     }
@@ -120,7 +124,10 @@ impl PendingEvents {
         }
         match event.at < self.near_until {
             true => later.near.push(event),
-            false => self.far[partition].push(event),
+            false => {
+                later.first_far = later.first_far.min(event.at);
+                self.far[partition].push(event);
+            }
         }
     }
 
@@ -165,7 +172,8 @@ impl PendingEvents {
         let events = far.remove_all().into_iter();
         events.filter(stays).for_each(|event| far.push(event));
         let near = later.near.iter().map(|event| event.at).min();
-        later.first = near.unwrap_or(Picos::NEVER).min(far.first().at);
+        later.first_far = far.first().at;
+        later.first = near.unwrap_or(Picos::NEVER).min(later.first_far);
         self.rebuild_calendar();
         removed
     }
@@ -192,16 +200,14 @@ impl PendingEvents {
     #[inline]
     pub(super) fn prefetch(&self, partition: usize) {
         prefetch(&self.later[partition]);
-        prefetch(&self.far[partition]);
     }
 
-    /// Fetches the events of a partition, without waiting for them.
+    /// Fetches the near events of a partition, without waiting for them.
     #[inline]
     pub(super) fn prefetch_events(&self, partition: usize) {
         if let Some(event) = self.later[partition].near.first() {
             prefetch(event);
         }
-        self.far[partition].prefetch();
     }
 
     /// Returns the events of a partition, except far ones, unsorted.
@@ -277,10 +283,11 @@ impl PendingEvents {
         limit: u128,
         mut condition: impl FnMut(Event) -> bool,
     ) -> bool {
-        let (near, far) = (&self.later[partition].near, &self.far[partition]);
+        let later = &self.later[partition];
         let mut fits = |event: Event| event.key() >= limit || condition(event);
-        let first_is_far = far.first().key() < limit;
-        near.iter().all(|event| fits(*event)) && (!first_is_far || far.iter().all(fits))
+        let has_far_events = first_key_at(later.first_far) < limit;
+        later.near.iter().all(|event| fits(*event))
+            && (!has_far_events || self.far[partition].iter().all(fits))
     }
 
     /// Sets the time at which the next windows start. New events shortly after this time count as near
@@ -312,7 +319,8 @@ impl PendingEvents {
 
     /// Moves the events that belong to the window from a partition into the window.
     fn fill_window(&mut self, partition: usize, prefetch: &mut impl FnMut(Event)) {
-        let (near, far) = (&mut self.later[partition].near, &mut self.far[partition]);
+        let later = &mut self.later[partition];
+        let near = &mut later.near;
         let (mut remaining, mut first_remaining) = (0, Picos::NEVER);
         for index in 0..near.len() {
             let event = near[index];
@@ -326,14 +334,18 @@ impl PendingEvents {
             }
         }
         near.truncate(remaining);
-        while far.first().key() < self.limit {
-            let event = far.first();
-            prefetch(event);
-            self.window.fill(event);
-            far.remove_first();
+        if first_key_at(later.first_far) < self.limit {
+            let far = &mut self.far[partition];
+            while far.first().key() < self.limit {
+                let event = far.first();
+                prefetch(event);
+                self.window.fill(event);
+                far.remove_first();
+            }
+            later.first_far = far.first().at;
         }
-        first_remaining = first_remaining.min(far.first().at);
-        self.later[partition].first = first_remaining;
+        first_remaining = first_remaining.min(later.first_far);
+        later.first = first_remaining;
         if first_remaining != Picos::NEVER {
             self.calendar.add(partition as u32, first_remaining);
         }

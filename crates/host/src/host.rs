@@ -152,8 +152,8 @@ impl Host {
         prefetch(&self.receive_buffer);
     }
 
-    /// Fetches the memory of the queue pairs, see [`Host::prefetch`]. [`Host::prefetch_controllers`] follows some events
-    /// later.
+    /// Fetches the memory of the queue pairs, see [`Host::prefetch`]. [`Host::prefetch_controllers`] follows some
+    /// events later.
     #[inline]
     pub fn prefetch_queue_pairs(&self) {
         self.queue_pairs.prefetch_each();

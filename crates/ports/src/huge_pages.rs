@@ -1,7 +1,8 @@
 //! Huge pages for the heap of a process.
 //!
-//! The kernel maps the heap in pages of 4 KiB. A program that accesses hundreds of megabytes at random then needs a page
-//! walk for nearly each access, because a TLB covers only a few megabytes. With pages of 2 MiB it covers gigabytes.
+//! The kernel maps the heap in pages of 4 KiB. A program that accesses hundreds of megabytes at random then needs a
+//! page walk for nearly each access, because a TLB covers only a few megabytes. With pages of 2 MiB, it covers
+//! gigabytes.
 
 use std::fs;
 use std::io;
@@ -13,26 +14,35 @@ const RESIDENT_MIN_BYTES: u64 = 64 << 20;
 /// Policy of the system for huge pages, such as `always [madvise] never`.
 const POLICY_FILE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Keeps the heap of a growing process in huge pages.
+/// Number of bytes whose move takes about as long as small pages delay an event of a simulation: 40 ns.
+const BYTES_PER_EVENT: u64 = 64;
+
+/// Keeps the heap of a growing simulation in huge pages.
 ///
-/// The kernel decides whether it has free huge pages. Without them, and if the policy of the system is `never`, the heap
-/// stays in small pages.
+/// The kernel decides whether it has free huge pages. Without them, and if the policy of the system is `never`, the
+/// heap stays in small pages.
 #[derive(Debug, Default)]
 pub struct HugePageHeap {
     /// Resident memory at the last move, in bytes. 0 before the first one.
     moved_at_bytes: u64,
+    /// Number of events at the last move.
+    moved_at_events: u64,
 }
 
 impl HugePageHeap {
     /// Moves the heap to huge pages if the resident memory is at least 64 MiB and has grown by a quarter since the last
     /// move. Most calls only read the size of the process. Returns whether the heap was moved.
-    pub fn update(&mut self) -> bool {
+    ///
+    /// `events` is the number of events since the start of the simulation. A short simulation of a large heap would
+    /// take longer with huge pages. The heap is therefore moved when small pages have cost as much time as the move.
+    pub fn update(&mut self, events: u64) -> bool {
         let resident_bytes = resident_bytes().unwrap_or(0);
-        let limit_bytes = RESIDENT_MIN_BYTES.max(self.moved_at_bytes / 4 * 5);
-        if resident_bytes < limit_bytes || !is_permitted() {
+        let has_grown = resident_bytes >= RESIDENT_MIN_BYTES.max(self.moved_at_bytes / 4 * 5);
+        let pays_off = events.saturating_sub(self.moved_at_events) >= resident_bytes / BYTES_PER_EVENT;
+        if !has_grown || !pays_off || !is_permitted() {
             return false;
         }
-        self.moved_at_bytes = resident_bytes;
+        (self.moved_at_bytes, self.moved_at_events) = (resident_bytes, events);
         move_to_huge_pages().is_ok()
     }
 }
@@ -110,14 +120,15 @@ mod tests {
     fn moved_memory_keeps_its_content_and_a_second_call_does_nothing() {
         let words: Vec<u64> = (0..12 << 20).collect();
         let mut heap = HugePageHeap::default();
-        let was_moved = heap.update();
+        assert!(!heap.update(1_000), "a short run");
+        let was_moved = heap.update(1 << 40);
         assert!(words.iter().copied().eq(0..12 << 20));
         if !was_moved {
             return println!("skipped: the system permits no huge pages");
         }
         // A kernel without free huge pages moves nothing.
         println!("{} KiB in huge pages", huge_kib());
-        assert!(!heap.update(), "the memory has not grown");
+        assert!(!heap.update(1 << 50), "the memory has not grown");
     }
 
     #[test]

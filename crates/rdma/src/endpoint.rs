@@ -221,8 +221,8 @@ impl Endpoint {
         self.shared.classes.prefetch_latest_class();
     }
 
-    /// Fetches the congestion controllers of the queue pairs, without waiting for them, if the endpoint has few of them.
-    /// Reads the memory that [`prefetch_queue_pairs`](Endpoint::prefetch_queue_pairs) has fetched.
+    /// Fetches the congestion controllers of the queue pairs, without waiting for them, if the endpoint has few of
+    /// them. Reads the memory that [`prefetch_queue_pairs`](Endpoint::prefetch_queue_pairs) has fetched.
     #[inline]
     pub fn prefetch_controllers(&self) {
         if self.queue_pairs.len() <= PREFETCHED_QUEUE_PAIRS_MAX {

@@ -1,6 +1,8 @@
 //! Enhanced transmission selection (ETS, IEEE 802.1Q-2018 8.6.8.3): traffic classes with strict priority or with a
 //! share of the bandwidth.
 
+use std::mem::offset_of;
+
 use crate::bits::{iter_set_bits, next_set_bit};
 use crate::ids::PRIORITIES;
 use xoff_units::prefetch;
@@ -26,20 +28,32 @@ const DEFAULT_QUEUE: usize = 3;
 ///
 /// A share of 0 % counts as 1 %. A queue that carries no priority is a class of its own with the share 1 %. The switch
 /// sends its own frames, such as LLDP and ARP, through queue 7, also if no priority uses this queue.
+///
+/// A frame uses the first cache line and the line of its class.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct EtsScheduler {
+    /// Start tag of the last sent frame. A tag is a position in the service order.
+    virtual_time: u64,
+    /// Queues of the classes with strict priority. Bit *n* is queue *n*.
+    strict_queues: u8,
     class_of_queue: [u8; PRIORITIES],
     /// Weight of the class of each queue, at least 1.
     weights: [u32; PRIORITIES],
-    /// Start tag of the last sent frame. A tag is a position in the service order.
-    virtual_time: u64,
-    /// Finish tag of the last frame of each class.
-    finish: [u64; CLASSES],
-    /// Queues of the classes with strict priority. Bit *n* is queue *n*.
-    strict_queues: u8,
-    queues_of_class: [u8; CLASSES],
-    /// Queue of each class that was selected last.
-    latest_queues: [u8; CLASSES],
+    classes: [Class; CLASSES],
+}
+
+const _: () = assert!(offset_of!(EtsScheduler, classes) <= 64);
+
+/// State of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    /// Finish tag of the last frame.
+    finish: u64,
+    /// Queues of the class. Bit *n* is queue *n*.
+    queues: u8,
+    /// The queue that was selected last.
+    latest_queue: u8,
 }
 
 impl EtsScheduler {
@@ -71,20 +85,18 @@ impl EtsScheduler {
 
     /// `weights` has the weight of the class of each queue. `None` stands for strict priority.
     fn with_classes(class_of_queue: [u8; PRIORITIES], weights: [Option<u8>; PRIORITIES]) -> EtsScheduler {
-        let mut queues_of_class = [0; CLASSES];
+        let mut classes = [Class::default(); CLASSES];
         let mut strict_queues = 0;
         for (queue, &class) in class_of_queue.iter().enumerate() {
-            queues_of_class[usize::from(class) % CLASSES] |= 1 << queue;
+            classes[usize::from(class) % CLASSES].queues |= 1 << queue;
             strict_queues |= u8::from(weights[queue].is_none()) << queue;
         }
         EtsScheduler {
+            virtual_time: 0,
+            strict_queues,
             class_of_queue,
             weights: weights.map(|weight| weight.map_or(UNCOUNTED_WEIGHT, |weight| weight.max(1).into())),
-            virtual_time: 0,
-            finish: [0; CLASSES],
-            strict_queues,
-            queues_of_class,
-            latest_queues: [0; CLASSES],
+            classes,
         }
     }
 
@@ -94,16 +106,16 @@ impl EtsScheduler {
         let class = match eligible & self.strict_queues {
             0 => (0..CLASSES)
                 .rev()
-                .filter(|&class| eligible & self.queues_of_class[class] != 0)
+                .filter(|&class| eligible & self.classes[class].queues != 0)
                 .min_by_key(|&class| self.start_tag(class))?,
             queues => {
                 let classes = iter_set_bits(queues).map(|queue| usize::from(self.class_of_queue[queue]));
                 classes.max()? % CLASSES
             }
         };
-        let latest = &mut self.latest_queues[class];
-        let queue = next_set_bit(eligible & self.queues_of_class[class], usize::from(*latest));
-        *latest = queue as u8;
+        let class = &mut self.classes[class];
+        let queue = next_set_bit(eligible & class.queues, usize::from(class.latest_queue));
+        class.latest_queue = queue as u8;
         Some(queue)
     }
 
@@ -114,20 +126,25 @@ impl EtsScheduler {
         let class = usize::from(self.class_of_queue[queue]) % CLASSES;
         let start = self.start_tag(class);
         self.virtual_time = start;
-        self.finish[class] = start + u64::from(bytes) * TAG_SCALE / u64::from(self.weights[queue].max(1));
+        let tags = u64::from(bytes) * TAG_SCALE;
+        self.classes[class].finish = start
+            + match self.weights[queue] {
+                // Without a configuration, all weights are 1.
+                0 | 1 => tags,
+                weight => tags / u64::from(weight),
+            };
     }
 
-    /// Fetches the memory that a frame of a class of its own uses, without waiting for it.
+    /// Fetches the memory that a frame uses if its queue is a class of its own, without waiting for it.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
-        prefetch(&self.finish[PRIORITIES + DEFAULT_QUEUE]);
-        prefetch(&self.latest_queues);
+        prefetch(&self.classes[DEFAULT_QUEUE]);
     }
 
     #[inline]
     fn start_tag(&self, class: usize) -> u64 {
-        self.virtual_time.max(self.finish[class])
+        self.virtual_time.max(self.classes[class].finish)
     }
 }
 

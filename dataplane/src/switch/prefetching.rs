@@ -30,8 +30,8 @@ impl Switch {
     /// Fetches the memory of the port to which a packet with this route, destination and flow hash leaves, without
     /// waiting for it. Returns the port. Returns `None` if the route has no next hop.
     ///
-    /// A load-balancing scheme can select another port, and an address that is not resolved has none. Both cost only the
-    /// fetched memory.
+    /// A load-balancing scheme can select another port, and an address that is not resolved has none. Both cost only
+    /// the fetched memory.
     #[inline]
     pub fn prefetch_egress_port(&self, route: RouteHint, destination: u32, flow_hash: u32) -> Option<PortId> {
         let port = PortId(self.router.cached_port(route.leaf()?, destination, flow_hash)?);

@@ -74,9 +74,9 @@ impl Shard {
         }
     }
 
-    /// Fetches the frames that arrive at a group of hosts before `end`, and the hosts with events. Returns a bit mask of
-    /// these hosts. The list of receivers is read at once: it has a few bytes for each link, and the second-level cache
-    /// holds most of it.
+    /// Fetches the frames that arrive at a group of hosts before `end`, and the hosts with events. Returns a bit mask
+    /// of these hosts. The list of receivers is read at once: it has a few bytes for each link, and the second-level
+    /// cache holds most of it.
     fn prefetch_events_of_hosts(&self, partition: usize, end: Picos) -> u8 {
         let first = self.partitions.hosts_in_group(partition, self.hosts.len()).start as u32;
         let mut active = 0;

@@ -62,7 +62,7 @@ pub(super) fn run_workload(
     lab.simulation.fabric.set_events_max(step_end(first_event));
     let mut heap = HugePageHeap::default();
     loop {
-        heap.update();
+        heap.update(lab.simulation.fabric.events() - first_event);
         if let Some(stop) = &arguments.stop
             && stop.load(Ordering::Relaxed)
         {
