@@ -13,9 +13,10 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 const RESIDENT_MIN_BYTES: u64 = 64 << 20;
 /// Policy of the system for huge pages, such as `always [madvise] never`.
 const POLICY_FILE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-
-/// Number of bytes whose move takes about as long as small pages delay an event of a simulation: 40 ns.
+/// Number of bytes that the kernel moves in the time by which small pages delay an event of a simulation, about 40 ns.
 const BYTES_PER_EVENT: u64 = 64;
+/// Number of events between two checks. For fewer events, a move never pays off.
+const EVENTS_PER_CHECK: u64 = RESIDENT_MIN_BYTES / BYTES_PER_EVENT;
 
 /// Keeps the heap of a growing simulation in huge pages.
 ///
@@ -27,15 +28,22 @@ pub struct HugePageHeap {
     moved_at_bytes: u64,
     /// Number of events at the last move.
     moved_at_events: u64,
+    /// Number of events at the next check.
+    next_check_events: u64,
 }
 
 impl HugePageHeap {
     /// Moves the heap to huge pages if the resident memory is at least 64 MiB and has grown by a quarter since the last
-    /// move. Most calls only read the size of the process. Returns whether the heap was moved.
+    /// move. Returns whether the heap was moved. A call once in a million events reads the size of the process, and all
+    /// others do nothing.
     ///
     /// `events` is the number of events since the start of the simulation. A short simulation of a large heap would
     /// take longer with huge pages. The heap is therefore moved when small pages have cost as much time as the move.
     pub fn update(&mut self, events: u64) -> bool {
+        if events < self.next_check_events {
+            return false;
+        }
+        self.next_check_events = events.saturating_add(EVENTS_PER_CHECK);
         let resident_bytes = resident_bytes().unwrap_or(0);
         let has_grown = resident_bytes >= RESIDENT_MIN_BYTES.max(self.moved_at_bytes / 4 * 5);
         let pays_off = events.saturating_sub(self.moved_at_events) >= resident_bytes / BYTES_PER_EVENT;
@@ -133,7 +141,7 @@ mod tests {
 
     #[test]
     fn only_private_anonymous_memory_is_moved() {
-        let region = |line| heap_region(line).map(|(first, end)| (first, end));
+        let region = heap_region;
         assert_eq!(
             region("55d0a000-55d0b000 rw-p 00000000 00:00 0    [heap]"),
             Some((0x55d0_a000, 0x55d0_b000))
