@@ -5,6 +5,9 @@ pub use xoff_wire::PRIORITIES;
 /// Number of traffic classes. The `tc` of SONiC is 0 to 15.
 pub const TRAFFIC_CLASSES: usize = 16;
 
+/// Traffic class, priority group and queue of RoCE frames in most configurations. Only fetching ahead uses this number.
+pub(crate) const ROCE_CLASS: usize = 3;
+
 /// A port of a switch: an index in [`crate::config::SwitchConfig::ports`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u16);

@@ -8,7 +8,7 @@ use super::event_queue::Event;
 /// Far events of a partition.
 #[derive(Clone, Debug)]
 pub(super) struct FarEvents {
-    /// The earliest event, or [`Event::NONE`]. It is here because each window reads it.
+    /// The earliest event, or [`Event::NONE`].
     first: Event,
     /// All other events.
     rest: BinaryHeap<Reverse<Event>>,

@@ -1,8 +1,8 @@
 //! Huge pages for the heap of a process.
 //!
-//! The kernel maps the heap in pages of 4 KiB. A program that accesses hundreds of megabytes at random then needs a
-//! page walk for nearly each access, because a TLB covers only a few megabytes. With pages of 2 MiB, it covers
-//! gigabytes.
+//! The kernel maps the heap in pages of 4 KiB. A TLB covers only a few megabytes of such pages, so a program that
+//! accesses hundreds of megabytes at random needs a page walk for nearly each access. With pages of 2 MiB, a TLB
+//! covers gigabytes.
 
 use std::fs;
 use std::io;

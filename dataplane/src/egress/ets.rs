@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 
 use crate::bits::{iter_set_bits, next_set_bit};
-use crate::ids::PRIORITIES;
+use crate::ids::{PRIORITIES, ROCE_CLASS};
 use xoff_units::prefetch;
 use xoff_wire::lldp::{EtsTables, SelectionAlgorithm};
 
@@ -17,8 +17,6 @@ const UNCOUNTED_WEIGHT: u32 = u32::MAX;
 const CLASSES: usize = 2 * PRIORITIES;
 /// Smallest share of a class in percent, so that no class starves.
 const SHARE_MIN_PERCENT: u8 = 1;
-/// The queue of RoCE frames in most configurations.
-const DEFAULT_QUEUE: usize = 3;
 
 /// Selects a queue of a port by its traffic class. Several queues can belong to one traffic class.
 ///
@@ -139,7 +137,7 @@ impl EtsScheduler {
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
-        prefetch(&self.classes[DEFAULT_QUEUE]);
+        prefetch(&self.classes[ROCE_CLASS]);
     }
 
     #[inline]

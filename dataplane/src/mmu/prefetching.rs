@@ -3,16 +3,13 @@
 use xoff_units::prefetch;
 
 use super::Mmu;
-use crate::ids::{PgId, PortId, QueueId};
-
-/// The priority group and the queue of RoCE frames in most configurations.
-const DEFAULT_GROUP: u8 = 3;
+use crate::ids::{PgId, PortId, QueueId, ROCE_CLASS};
 
 impl Mmu {
     /// Fetches the state of a priority group of a port, without waiting for it.
     #[inline]
     pub(crate) fn prefetch_group(&self, port: PortId) {
-        if let Some(group) = self.groups.get(PgId::new(port, DEFAULT_GROUP).index()) {
+        if let Some(group) = self.groups.get(PgId::new(port, ROCE_CLASS as u8).index()) {
             prefetch(group);
         }
     }
@@ -20,7 +17,7 @@ impl Mmu {
     /// Fetches the state of an egress queue of a port, without waiting for it.
     #[inline]
     pub(crate) fn prefetch_queue(&self, port: PortId) {
-        if let Some(queue) = self.queues.get(QueueId::new(port, DEFAULT_GROUP).index()) {
+        if let Some(queue) = self.queues.get(QueueId::new(port, ROCE_CLASS as u8).index()) {
             prefetch(queue);
         }
     }

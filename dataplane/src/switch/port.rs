@@ -15,7 +15,7 @@ use crate::drops::DropReason;
 use crate::egress::{
     EtsScheduler, FrameQueue, FrameTable, LinkRate, QueuedFrame, Scheduler, TokenBucket, WredMarker,
 };
-use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
+use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, ROCE_CLASS};
 use crate::mmu::BufferRefusal;
 use crate::outputs::{Deadline, Outputs};
 use crate::pfc::{PauseReceiver, WHOLE_PORT};
@@ -23,9 +23,6 @@ use crate::watchdog::PortMonitor;
 use xoff_units::{Picos, prefetch};
 use xoff_wire::lldp::EtsTables;
 use xoff_wire::parse::ParsedHeaders;
-
-/// The queue of RoCE frames in most configurations.
-const DEFAULT_QUEUE: usize = 3;
 
 /// Properties of an ingress port that decide whether its frames are bridged or routed.
 #[derive(Clone, Copy, Debug)]
@@ -238,7 +235,7 @@ impl Port {
     pub(super) fn prefetch_egress(&self) {
         prefetch(self);
         prefetch(&self.tx_deficit_ps);
-        prefetch(&self.fifos[DEFAULT_QUEUE]);
+        prefetch(&self.fifos[ROCE_CLASS]);
         self.traffic.prefetch();
     }
 

@@ -6,7 +6,7 @@
 
 use crate::config::ClassMaps;
 use crate::counters::PortCounters;
-use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use crate::ids::{PRIORITIES, ROCE_CLASS, TRAFFIC_CLASSES};
 use xoff_units::prefetch;
 
 /// Number of traffic classes in a record.
@@ -46,14 +46,11 @@ const _: () = assert!(size_of::<TrafficRecord>() == 64);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrafficCounters([TrafficRecord; PRIORITIES]);
 
-/// The record of RoCE frames in most configurations.
-const DEFAULT_RECORD: usize = 3;
-
 impl TrafficCounters {
     /// Fetches the record that most frames use, without waiting for it.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
-        prefetch(&self.0[DEFAULT_RECORD]);
+        prefetch(&self.0[ROCE_CLASS]);
     }
 
     /// Counts a frame that was received and accepted on the fast path.

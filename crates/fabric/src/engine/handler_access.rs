@@ -16,8 +16,7 @@ pub(super) enum HandlerAccess<'a, 'h> {
 impl HandlerAccess<'_, '_> {
     /// Calls `act` with the handler. Other threads wait until `act` returns.
     ///
-    /// If another thread has panicked, the handler can be in any state. The panic then ends the run at the end of the
-    /// window.
+    /// If another thread has panicked, the handler can be in any state. That panic ends the run after the window.
     #[inline]
     pub(super) fn with<R>(&mut self, act: impl FnOnce(&mut dyn CompletionHandler) -> R) -> R {
         match self {
