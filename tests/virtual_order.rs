@@ -108,6 +108,7 @@ fn run_in_steps(text: &str, order: Order, observer: &mut dyn Observer) -> (Virtu
             fabric.frames_in_flight_max(),
             (0..4).map(|link| fabric.lost_frames(link)).sum::<u64>(),
         ));
+        states.push(lab.simulation.jobs.workload().pending_description(|_| "a host"));
         for switch in 0..fabric.switch_count() {
             fabric.switch(switch).assert_consistent();
             // Each step reads all counters of one switch.

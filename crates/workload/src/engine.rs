@@ -1,7 +1,6 @@
 //! The engine of a workload. The engine handles events and returns the messages that the driver must post.
 
 use std::cmp::Reverse;
-use std::fmt::Write;
 
 use xoff_units::Picos;
 
@@ -15,13 +14,12 @@ use super::random::RandomStream;
 use super::spec::{JobKind, JobSpec, SpecError, Verb, WorkloadSpec};
 
 mod counted_state;
+mod outstanding;
 mod skipping;
 
 use counted_state::CountedState;
 pub use skipping::StepMark;
 
-/// Largest number of outstanding messages of a job in [`Workload::pending_description`].
-const PENDING_MESSAGES_SHOWN: usize = 5;
 #[derive(Debug)]
 pub(super) enum JobRunner {
     List(FlowListJob),
@@ -374,52 +372,6 @@ impl Workload {
         self.started
             && self.queues.messages.len() == 0
             && self.jobs.iter().all(|job| job.stopped || job.is_over())
-    }
-
-    /// Describes why a run has not ended. The text has a line for each unfinished job, followed by up to five
-    /// messages for which the job waits. Times count from the start of the workload. The text is empty if no job is
-    /// unfinished. `host_name` returns the name of a host from its index in the host list of the driver.
-    pub fn pending_description<'a>(&self, host_name: impl Fn(u32) -> &'a str) -> String {
-        let mut text = String::new();
-        for (index, job) in self.jobs.iter().enumerate() {
-            let of_job = |message: &&InFlightMessage| message.job as usize == index;
-            let outstanding = self.queues.messages.iter().filter(of_job).count();
-            if outstanding == 0 && (job.stopped || job.is_over()) {
-                continue;
-            }
-            let progress = match &job.runner {
-                JobRunner::List(list) => list.progress(),
-                JobRunner::Bulk(bulk) => bulk.progress(),
-            };
-            let _ = writeln!(
-                text,
-                "job `{}`: {progress}; {} outstanding",
-                job.spec.name,
-                xoff_units::count_noun(outstanding as u64, "message")
-            );
-            for message in self
-                .queues
-                .messages
-                .iter()
-                .filter(of_job)
-                .take(PENDING_MESSAGES_SHOWN)
-            {
-                let Connection { src, dst, .. } = self.connections[message.connection as usize];
-                let missing = match message.unreceived {
-                    0 => "not acknowledged",
-                    _ => "not received",
-                };
-                let _ = writeln!(
-                    text,
-                    "  {} to {}: {}, posted {} ns after the start of the workload, {missing}",
-                    host_name(src),
-                    host_name(dst),
-                    xoff_units::count_noun(message.bytes, "byte"),
-                    message.posted.since(self.start).as_nanos()
-                );
-            }
-        }
-        text
     }
 
     /// If a message is both received and acknowledged, removes the message and notifies its job. Then handles

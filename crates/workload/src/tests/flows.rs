@@ -430,3 +430,26 @@ fn the_posting_times_of_outstanding_messages_count_from_the_start_of_the_workloa
         "{text}"
     );
 }
+
+/// The named messages do not depend on their slots. A message that is posted late has the slot of a completed one.
+#[test]
+fn a_pending_job_names_the_messages_that_it_posted_first() {
+    let flow = |src, bytes, start_us| FlowSpec::once(src, 9, bytes, Picos::from_micros(start_us));
+    let early = (1..8).map(|src| flow(src, u64::from(src), 0));
+    let late = (1..3).map(|src| flow(src, 100 + u64::from(src), 5));
+    let mut workload = Workload::new(&one(JobKind::Flows(early.chain(late).collect())), 0, &rate).unwrap();
+    let mut out = Vec::new();
+    workload.start(Picos::ZERO, &mut out);
+    for post in out.clone().into_iter().take(2) {
+        workload.received(Picos(10), post.message, &mut out);
+        workload.acknowledged(Picos(10), post.message, &mut out);
+    }
+    workload.advance(Picos::from_micros(5), &mut out);
+    let text = workload.pending_description(|_| "a host");
+    assert!(text.contains("7 messages outstanding"), "{text}");
+    let bytes = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_once(": ").unwrap().1.split_once(' ').unwrap().0);
+    assert_eq!(bytes.collect::<Vec<_>>(), ["3", "4", "5", "6", "7"], "{text}");
+}
