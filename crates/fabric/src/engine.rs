@@ -23,6 +23,7 @@ mod running;
 mod shard;
 mod shard_window;
 mod skipped_time;
+mod window_batch;
 mod workers;
 
 pub use completions::{CompletionHandler, CompletionScope, FabricHosts};
@@ -89,6 +90,10 @@ pub struct Fabric {
     hosts_linked: bool,
     in_flight: FramesInFlight,
     events_max: u64,
+    /// See [`Fabric::set_step_end`].
+    step_end: u64,
+    /// A number that the events of a window do not reach.
+    events_per_window_max: u64,
     frame_memory_max_bytes: u64,
     /// The limits are not checked again before this time.
     limits_checked_until: Picos,
@@ -165,6 +170,14 @@ impl Fabric {
     /// applies.
     pub fn set_events_max(&mut self, events_max: u64) {
         self.events_max = events_max;
+        self.limits_checked_until = Picos::ZERO;
+    }
+
+    /// Sets a number of events after which [`Fabric::run`] returns [`RunStopReason::EventLimit`] although its limit is
+    /// not reached, for example to report progress. The number counts all events, and the run can process a few windows
+    /// more. By default, no such number is set.
+    pub fn set_step_end(&mut self, events: u64) {
+        self.step_end = events;
         self.limits_checked_until = Picos::ZERO;
     }
 

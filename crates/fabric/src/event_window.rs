@@ -15,8 +15,9 @@ use super::event_queue::Event;
 const SLOTS: usize = 2_048;
 const WORDS: usize = SLOTS / 64;
 const _: () = assert!(WORDS == u32::BITS as usize);
-/// Number of slots in the time of the shortest frame on the fastest link.
-const SLOTS_PER_FRAME: u64 = 8;
+/// Binary logarithm of the largest number of slots in the time of the shortest frame on the fastest link. The smallest
+/// number is 1.
+const SLOTS_PER_FRAME_BITS: u32 = 3;
 /// End of a list of events.
 const NONE: u32 = u32::MAX;
 /// Number of entries at which the entries of taken events are reused for the first time.
@@ -92,13 +93,18 @@ pub(super) struct EventWindow {
 }
 
 impl EventWindow {
-    /// Creates an empty window. `frame` is the time of the shortest frame on the fastest link.
-    pub(super) fn new(frame: Picos) -> EventWindow {
+    /// Creates an empty window. `frame` is the time of the shortest frame on the fastest link. The window can cover the
+    /// time `wanted` if its slots need not be longer than this frame.
+    pub(super) fn new(frame: Picos, wanted: Picos) -> EventWindow {
+        let shortest_bits = (frame.0 >> SLOTS_PER_FRAME_BITS).max(1).ilog2().min(48);
+        let wanted_bits = (wanted.0.saturating_sub(1) / SLOTS as u64)
+            .checked_ilog2()
+            .map_or(0, |bits| bits + 1);
         EventWindow {
             next: Event::NONE,
             route_hint: RouteHint::NONE,
             begin: Picos::ZERO,
-            slot_bits: (frame.0 / SLOTS_PER_FRAME).max(1).ilog2().min(48),
+            slot_bits: wanted_bits.clamp(shortest_bits, shortest_bits + SLOTS_PER_FRAME_BITS),
             occupied: [0; WORDS],
             words: 0,
             first: Box::new([NONE; SLOTS]),
@@ -320,7 +326,7 @@ mod tests {
     #[test]
     fn events_leave_in_order() {
         let mut draw = random_generator(1);
-        let mut window = EventWindow::new(Picos(6_720));
+        let mut window = EventWindow::new(Picos(6_720), Picos(1_000_000));
         assert_eq!(window.span(), Picos(2_048 << 9));
         for round in 0..300 {
             let begin = draw(1 << 40);
@@ -357,7 +363,7 @@ mod tests {
     #[test]
     fn many_events_of_one_time_leave_in_order() {
         let mut draw = random_generator(3);
-        let mut window = EventWindow::new(Picos(6_720));
+        let mut window = EventWindow::new(Picos(6_720), Picos(1_000_000));
         window.begin_at(Picos(5));
         let mut sources: Vec<u32> = (0..5_000).collect();
         for index in (1..sources.len()).rev() {
@@ -380,7 +386,7 @@ mod tests {
     /// The window processes far more events than it has entries, so entries must be reused.
     #[test]
     fn entries_are_reused() {
-        let mut window = EventWindow::new(Picos(6_720));
+        let mut window = EventWindow::new(Picos(6_720), Picos(1_000_000));
         window.begin_at(Picos::ZERO);
         for n in 0..40 {
             window.fill(Event::new(Picos(n % 3), n as u32, 0));

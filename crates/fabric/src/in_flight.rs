@@ -8,38 +8,77 @@
 
 use xoff_units::Picos;
 
-/// Number of stored slices. A window has fewer slices. The frames of older slices are already summed
-/// up (settled).
-const SLICES: usize = 512;
+/// Division of model time into slices.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SliceSizes {
+    /// The length of a slice is 2^`bits` picoseconds.
+    bits: u32,
+    /// Number of stored slices, a power of two. A slice is stored at its number modulo this number. The frames of
+    /// older slices are already summed up (settled).
+    stored: usize,
+}
+
+impl SliceSizes {
+    /// Chooses slices of about the time of the shortest frame on the fastest link, which is `frame`. `window` is the
+    /// longest time between the settled time (up to which the counts are final) and a change.
+    pub(super) fn new(frame: Picos, window: Picos) -> SliceSizes {
+        let bits = frame.0.max(8).ilog2().min(48);
+        // A window can begin and end within a slice.
+        let in_window = (window.0 >> bits).max(1);
+        SliceSizes {
+            bits,
+            stored: 2 * in_window.next_power_of_two() as usize,
+        }
+    }
+}
+
+impl Default for SliceSizes {
+    fn default() -> SliceSizes {
+        SliceSizes::new(Picos(8), Picos(8))
+    }
+}
 
 /// Frames that were added and removed in each stored slice, by one shard.
 #[derive(Clone, Debug)]
 pub(super) struct FrameChanges {
-    /// The length of a slice is 2^`slice_bits` picoseconds.
     slice_bits: u32,
     /// Index of the slice in which frames are currently added and removed.
     slice: usize,
-    /// Frames added in each slice. A slice is stored at its number modulo [`SLICES`].
-    added: Box<[u32; SLICES]>,
+    /// Frames added in each slice.
+    added: Box<[u32]>,
     /// Frames removed in each slice, stored in the same way.
-    removed: Box<[u32; SLICES]>,
+    removed: Box<[u32]>,
+    /// Number of the first slice that is not closed.
+    first_open: u64,
+    /// Slices with changes that will not change again, in ascending order. Other shards have changes of the same
+    /// slices, so these slices are not settled yet. Used only by a fabric with several shards.
+    closed: Vec<ClosedSlice>,
+}
+
+/// Changes of a slice by one shard.
+#[derive(Clone, Copy, Debug)]
+struct ClosedSlice {
+    slice: u64,
+    added: u32,
+    removed: u32,
 }
 
 impl Default for FrameChanges {
     fn default() -> FrameChanges {
-        FrameChanges::new(Picos(SLICES as u64))
+        FrameChanges::new(SliceSizes::default())
     }
 }
 
 impl FrameChanges {
-    /// Creates changes without frames. `window` is the longest time between the settled time (up to which the counts
-    /// are final) and a change.
-    pub(super) fn new(window: Picos) -> FrameChanges {
+    /// Creates changes without frames.
+    pub(super) fn new(sizes: SliceSizes) -> FrameChanges {
         FrameChanges {
-            slice_bits: slice_bits(window),
+            slice_bits: sizes.bits,
             slice: 0,
-            added: Box::new([0; SLICES]),
-            removed: Box::new([0; SLICES]),
+            added: vec![0; sizes.stored].into(),
+            removed: vec![0; sizes.stored].into(),
+            first_open: 0,
+            closed: Vec::new(),
         }
     }
 
@@ -47,35 +86,58 @@ impl FrameChanges {
     /// time (up to which the counts are final), and at most one window after it.
     #[inline]
     pub(super) fn set_time(&mut self, at: Picos) {
-        self.slice = (at.0 >> self.slice_bits) as usize % SLICES;
+        self.slice = (at.0 >> self.slice_bits) as usize & (self.added.len() - 1);
     }
 
     /// Adds a frame at the current time.
     #[inline]
     pub(super) fn add(&mut self) {
-        self.added[self.slice % SLICES] += 1;
+        self.added[self.slice] += 1;
     }
 
     /// Removes a frame at the current time.
     #[inline]
     pub(super) fn remove(&mut self) {
-        self.removed[self.slice % SLICES] += 1;
+        self.removed[self.slice] += 1;
     }
 
-    /// Moves the changes of another shard to this shard.
-    pub(super) fn absorb(&mut self, other: &mut FrameChanges) {
-        for (sum, count) in self.added.iter_mut().zip(&mut other.added[..]) {
-            *sum += std::mem::take(count);
+    /// Closes all slices before the time `until`: no later change of the shard is earlier. Another thread then reads
+    /// only the slices with changes ([`FramesInFlight::settle_closed`]), which are in few cache lines.
+    pub(super) fn close_before(&mut self, until: Picos) {
+        let (end, stored) = (until.0 >> self.slice_bits, self.added.len());
+        for slice in self.first_open..end.min(self.first_open + stored as u64) {
+            let index = slice as usize & (stored - 1);
+            let (added, removed) = (self.added[index], self.removed[index]);
+            if added | removed != 0 {
+                (self.added[index], self.removed[index]) = (0, 0);
+                self.closed.push(ClosedSlice {
+                    slice,
+                    added,
+                    removed,
+                });
+            }
         }
-        for (sum, count) in self.removed.iter_mut().zip(&mut other.removed[..]) {
-            *sum += std::mem::take(count);
-        }
+        self.first_open = self.first_open.max(end);
     }
 
-    /// Returns the number of added frames minus the number of removed frames in all stored slices.
+    /// Closes all slices.
+    fn close_all(&mut self) {
+        self.close_before(Picos(
+            (self.first_open + self.added.len() as u64) << self.slice_bits,
+        ));
+    }
+
+    /// Returns the number of added frames minus the number of removed frames in all slices that are not settled.
     fn unsettled(&self) -> i64 {
-        let sum = |counts: &[u32; SLICES]| counts.iter().map(|count| i64::from(*count)).sum::<i64>();
-        sum(&self.added) - sum(&self.removed)
+        let sum = |counts: &[u32]| counts.iter().map(|count| i64::from(*count)).sum::<i64>();
+        let closed = self.closed.iter().map(|closed| closed.net()).sum::<i64>();
+        sum(&self.added) - sum(&self.removed) + closed
+    }
+}
+
+impl ClosedSlice {
+    fn net(self) -> i64 {
+        i64::from(self.added) - i64::from(self.removed)
     }
 }
 
@@ -92,10 +154,10 @@ pub(super) struct FramesInFlight {
 }
 
 impl FramesInFlight {
-    /// Creates a count of zero. `window` has the same value as in [`FrameChanges::new`].
-    pub(super) fn new(window: Picos) -> FramesInFlight {
+    /// Creates a count of zero. `sizes` has the same value as in [`FrameChanges::new`].
+    pub(super) fn new(sizes: SliceSizes) -> FramesInFlight {
         FramesInFlight {
-            slice_bits: slice_bits(window),
+            slice_bits: sizes.bits,
             settled: 0,
             peak: 0,
             first: 0,
@@ -110,11 +172,13 @@ impl FramesInFlight {
 
     /// Returns the peak. `changes` contains the changes of each shard.
     pub(super) fn peak<'a>(&self, changes: impl Iterator<Item = &'a FrameChanges>) -> usize {
-        let mut changes = changes.cloned();
-        let Some(mut all) = changes.next() else { return 0 };
-        changes.for_each(|mut of_shard| all.absorb(&mut of_shard));
+        let mut changes: Vec<FrameChanges> = changes.cloned().collect();
+        for of_shard in &mut changes {
+            of_shard.first_open = of_shard.first_open.max(self.first);
+            of_shard.close_all();
+        }
         let mut ahead = self.clone();
-        ahead.settle_slices_before(self.first + SLICES as u64, &mut all);
+        ahead.settle_closed(&mut changes.iter_mut().collect::<Vec<_>>());
         ahead.peak as usize
     }
 
@@ -125,17 +189,62 @@ impl FramesInFlight {
     }
 
     /// Makes the counts of all slices before the time `until` final. Later changes must not be earlier
-    /// than `until`. `changes` contains the changes of all shards ([`FrameChanges::absorb`]).
+    /// than `until`. `changes` contains the changes of the only shard.
     pub(super) fn settle(&mut self, until: Picos, changes: &mut FrameChanges) {
         if !self.is_settled(until) {
             self.settle_slices_before(until.0 >> self.slice_bits, changes);
         }
     }
 
+    /// Makes the counts of all closed slices final. `changes` contains the changes of all shards, which have closed the
+    /// same slices ([`FrameChanges::close_before`]).
+    pub(super) fn settle_closed(&mut self, changes: &mut [&mut FrameChanges]) {
+        let added = |of_shard: &&mut FrameChanges| {
+            let added = of_shard.closed.iter().map(|closed| i64::from(closed.added));
+            added.sum::<i64>()
+        };
+        // In most windows, the peak is so far away that the order of the changes does not matter.
+        if self.settled + changes.iter().map(added).sum::<i64>() <= self.peak {
+            let closed = changes.iter().flat_map(|of_shard| &of_shard.closed);
+            self.settled += closed.map(|closed| closed.net()).sum::<i64>();
+        } else {
+            self.settle_closed_in_order(changes);
+        }
+        for of_shard in changes {
+            of_shard.closed.clear();
+            self.first = self.first.max(of_shard.first_open);
+        }
+    }
+
+    /// Settles the closed slices of all shards slice by slice.
+    fn settle_closed_in_order(&mut self, changes: &[&mut FrameChanges]) {
+        let mut lists: Vec<&[ClosedSlice]> = changes.iter().map(|of_shard| &of_shard.closed[..]).collect();
+        while let Some(slice) = lists
+            .iter()
+            .filter_map(|list| list.first())
+            .map(|closed| closed.slice)
+            .min()
+        {
+            let mut net = 0;
+            for list in &mut lists {
+                if let Some((closed, later)) = list.split_first()
+                    && closed.slice == slice
+                {
+                    self.settled += i64::from(closed.added);
+                    net -= i64::from(closed.removed);
+                    *list = later;
+                }
+            }
+            self.peak = self.peak.max(self.settled);
+            self.settled += net;
+        }
+    }
+
     /// Settles all slices before slice number `end`.
     fn settle_slices_before(&mut self, end: u64, changes: &mut FrameChanges) {
-        for slice in self.first..end.min(self.first + SLICES as u64) {
-            let index = slice as usize % SLICES;
+        let stored = changes.added.len();
+        for slice in self.first..end.min(self.first + stored as u64) {
+            let index = slice as usize & (stored - 1);
             let highest = self.settled + i64::from(changes.added[index]);
             self.peak = self.peak.max(highest);
             self.settled = highest - i64::from(changes.removed[index]);
@@ -145,20 +254,17 @@ impl FramesInFlight {
     }
 }
 
-/// Returns the binary logarithm of the length of a slice. A window can begin and end within a slice.
-fn slice_bits(window: Picos) -> u32 {
-    (2 * window.0 / SLICES as u64).max(1).ilog2()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use xoff_testing::random_generator;
 
-    fn absorb_all(shards: &mut [FrameChanges; 2]) -> &mut FrameChanges {
-        let [one, other] = shards;
-        one.absorb(other);
-        one
+    /// Settles the changes of two shards before the time `until`.
+    fn settle_both(count: &mut FramesInFlight, shards: &mut [FrameChanges; 2], until: u64) {
+        let mut both = shards.each_mut();
+        both.iter_mut()
+            .for_each(|of_shard| of_shard.close_before(Picos(until)));
+        count.settle_closed(&mut both);
     }
 
     /// Applies the changes of each window in reverse order, and compares the result with the result of the
@@ -167,14 +273,12 @@ mod tests {
     fn the_order_within_a_window_does_not_matter() {
         let mut draw = random_generator(1);
         let longest = 1_048_576;
-        let new = || FramesInFlight::new(Picos(longest));
+        let sizes = SliceSizes::new(Picos(4_096), Picos(longest));
+        let new = || FramesInFlight::new(sizes);
         let (mut apart, mut together) = (new(), new());
         // The changes are divided between two shards, and the frames change the shard.
-        let mut shards = [
-            FrameChanges::new(Picos(longest)),
-            FrameChanges::new(Picos(longest)),
-        ];
-        let mut alone = FrameChanges::new(Picos(longest));
+        let mut shards = [FrameChanges::new(sizes), FrameChanges::new(sizes)];
+        let mut alone = FrameChanges::new(sizes);
         let (mut begin, mut exact, mut highest) = (0, 0, 0);
         for round in 0..2_000 {
             let span = 1 + draw(longest);
@@ -187,7 +291,7 @@ mod tests {
                 held = if more { held + 1 } else { held - 1 };
                 changes.push((at, more));
             }
-            apart.settle(Picos(begin), absorb_all(&mut shards));
+            settle_both(&mut apart, &mut shards, begin);
             for (at, more) in changes.iter().rev() {
                 let shard = &mut shards[draw(2) as usize];
                 shard.set_time(Picos(*at));
@@ -196,7 +300,7 @@ mod tests {
                     false => shard.remove(),
                 }
             }
-            apart.settle(Picos(begin + span), absorb_all(&mut shards));
+            settle_both(&mut apart, &mut shards, begin + span);
             for (at, more) in changes {
                 together.settle(Picos(at), &mut alone);
                 alone.set_time(Picos(at));

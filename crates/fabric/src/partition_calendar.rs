@@ -64,6 +64,11 @@ impl PartitionCalendar {
         }
     }
 
+    /// Returns the length of an interval.
+    pub(super) fn interval(&self) -> Picos {
+        self.interval
+    }
+
     /// Adds a partition whose earliest event is at the time `at`.
     #[inline(never)]
     pub(super) fn add(&mut self, partition: u32, at: Picos) {

@@ -45,6 +45,9 @@ impl EventsAfterWindow {
 
 /// Number of windows for which events are near. Later events are far.
 const NEAR_WINDOWS: u64 = 4;
+/// Number of frames of minimum length on the fastest link in the time after which an event is far from another one
+/// ([`PendingEvents::is_far_from`]).
+const FAR_FRAMES: u64 = 1_024;
 
 /// Pending events of a shard.
 #[derive(Clone, Debug)]
@@ -61,6 +64,8 @@ pub(super) struct PendingEvents {
     far: Vec<FarEvents>,
     /// Events before this time are near, and all other events are far.
     near_until: Picos,
+    /// See [`PendingEvents::is_far_from`].
+    far_after: Picos,
     is_partitioned: bool,
     /// Partitions whose window is being processed, usually one.
     open: Range<usize>,
@@ -72,7 +77,7 @@ impl PendingEvents {
     /// Creates an empty set for `partitions` partitions. `frame` is the time of the shortest frame on the
     /// fastest link. `lookahead` is the longest window that the links allow.
     pub(super) fn new(partitions: usize, frame: Picos, lookahead: Picos) -> PendingEvents {
-        let window = EventWindow::new(frame);
+        let window = EventWindow::new(frame, lookahead);
         PendingEvents {
             in_order: EventQueue::default(),
             calendar: PartitionCalendar::new(partitions, lookahead.min(window.span())),
@@ -80,6 +85,7 @@ impl PendingEvents {
             later: vec![EventsAfterWindow::EMPTY; partitions],
             far: vec![FarEvents::new(); partitions],
             near_until: Picos::ZERO,
+            far_after: Picos(FAR_FRAMES << frame.0.max(1).ilog2().min(48)),
             is_partitioned: true,
             open: 0..0,
             limit: 0,
@@ -89,6 +95,12 @@ impl PendingEvents {
     /// Returns the longest possible window.
     pub(super) fn window_max(&self) -> Picos {
         self.window.span()
+    }
+
+    /// Returns the length of the intervals into which time is divided. A window never extends over the end of an
+    /// interval.
+    pub(super) fn interval(&self) -> Picos {
+        self.calendar.interval()
     }
 
     /// Selects one order for all events, instead of separate partitions.
@@ -135,13 +147,7 @@ impl PendingEvents {
     /// one order and in windows have the same events.
     #[inline]
     pub(super) fn is_far_from(&self, now: Picos, at: Picos) -> bool {
-        at >= now.saturating_add(self.near_span())
-    }
-
-    /// Returns the time after the begin of a window in which new events are near.
-    #[inline]
-    fn near_span(&self) -> Picos {
-        Picos(NEAR_WINDOWS * self.window_max().0)
+        at >= now.saturating_add(self.far_after)
     }
 
     /// Removes all events and releases their memory.
@@ -293,7 +299,7 @@ impl PendingEvents {
     /// Sets the time at which the next windows start. New events shortly after this time count as near
     /// events, and later events as far events.
     pub(super) fn begin_windows(&mut self, begin: Picos) {
-        self.near_until = begin.saturating_add(self.near_span());
+        self.near_until = begin.saturating_add(Picos(NEAR_WINDOWS * self.window_max().0));
     }
 
     /// Opens a window of the partitions `open`. The window contains their events from the time `begin` up to

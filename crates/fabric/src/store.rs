@@ -6,11 +6,11 @@
 
 mod long_prefixes;
 
-use xoff_dataplane::{FrameHandle, FrameStore, Picos, prefetch};
+use xoff_dataplane::{FrameHandle, FrameStore, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 
-use super::in_flight::FrameChanges;
+use super::in_flight::{FrameChanges, SliceSizes};
 use long_prefixes::LongPrefixes;
 use xoff_host::{EmittedFrame, HEADERS_LEN_MAX};
 use xoff_rdma::Telemetry;
@@ -138,10 +138,10 @@ pub struct FabricStore {
 }
 
 impl FabricStore {
-    /// Creates an empty store. The times of two partitions differ by at most `window`.
-    pub(super) fn new(window: Picos) -> FabricStore {
+    /// Creates an empty store. `slices` divides the time in which the frames in flight are counted.
+    pub(super) fn new(slices: SliceSizes) -> FabricStore {
         FabricStore {
-            changes: FrameChanges::new(window),
+            changes: FrameChanges::new(slices),
             ..FabricStore::default()
         }
     }

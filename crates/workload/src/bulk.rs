@@ -70,8 +70,8 @@ pub(super) struct BulkJob {
     hosts: Vec<u32>,
     /// Number of transfers that each rank still has to receive.
     missing_transfers: Vec<u64>,
-    /// A rank that probably misses transfers for some time.
-    late_rank: usize,
+    /// For each caller of [`BulkJob::iteration_continues`]: a rank that probably misses transfers for some time.
+    late_ranks: Vec<usize>,
     /// Number of ranks that still have to receive a transfer.
     unfinished_ranks: u32,
     /// Number of transfers of the running iteration that are not posted yet.
@@ -155,7 +155,7 @@ impl BulkJob {
             nvlink_busy_until: vec![Picos::ZERO; hosts.len()],
             hosts: hosts.to_vec(),
             missing_transfers: vec![0; hosts.len()],
-            late_rank: 0,
+            late_ranks: Vec::new(),
             unfinished_ranks: 0,
             unposted_transfers: 0,
             running: None,
@@ -227,19 +227,29 @@ impl BulkJob {
     }
 
     /// Returns whether the iteration does not end because a rank certainly misses transfers. `misses_messages` returns
-    /// whether a host receives fewer than a number of messages. Only a few ranks are examined, from the rank that was
-    /// the answer of the previous call.
-    pub(super) fn iteration_continues(&mut self, misses_messages: &mut impl FnMut(u32, u64) -> bool) -> bool {
+    /// whether a host receives fewer than a number of messages, or `None` for a host that the caller does not know.
+    /// Only a few known ranks are examined, from the rank that was the answer to the previous call of the same caller.
+    pub(super) fn iteration_continues(
+        &mut self,
+        caller: usize,
+        misses_messages: &mut impl FnMut(u32, u64) -> Option<bool>,
+    ) -> bool {
         let ranks = self.missing_transfers.len();
-        let (mut rank, mut examined) = (self.late_rank, 0);
+        if self.late_ranks.len() <= caller {
+            self.late_ranks.resize(caller + 1, 0);
+        }
+        let (mut rank, mut examined) = (self.late_ranks[caller], 0);
         for _ in 0..ranks {
             let missing = self.missing_transfers[rank];
             if missing > 0 {
-                if misses_messages(self.hosts[rank], missing) {
-                    self.late_rank = rank;
-                    return true;
+                match misses_messages(self.hosts[rank], missing) {
+                    Some(true) => {
+                        self.late_ranks[caller] = rank;
+                        return true;
+                    }
+                    Some(false) => examined += 1,
+                    None => {}
                 }
-                examined += 1;
                 if examined == LATE_RANKS_EXAMINED_MAX {
                     break;
                 }

@@ -9,7 +9,7 @@ use super::mail::Outbox;
 use super::running::LOOKAHEAD_MIN;
 use super::shard::{HostNode, Receiver, Shard, ShardCounters, SwitchNode};
 use super::{Fabric, HOST_FLAG, HOSTS_MAX, NO_LINK, SWITCHES_MAX, TIMER_BITS};
-use crate::in_flight::FramesInFlight;
+use crate::in_flight::{FramesInFlight, SliceSizes};
 use crate::link_direction::LinkDirection;
 use crate::observation::EventRecords;
 use crate::observer::{HostEventCounts, ObservedEvents};
@@ -48,6 +48,8 @@ impl Fabric {
         let mut layout = Layout::new(&plan, if is_partitioned { threads } else { 1 });
         let frame_time = shortest_frame_time(&plan);
         let mut shards = new_shards(&plan, &layout, frame_time, lookahead)?;
+        let slices = SliceSizes::new(frame_time, shards[0].pending.window_max());
+        let interval = shards[0].pending.interval();
         let mut receivers = Vec::with_capacity(2 * plan.links.len());
         for link in &plan.links {
             add_link(link, &mut layout, &mut shards, &mut receivers)?;
@@ -62,12 +64,14 @@ impl Fabric {
         let mut fabric = Fabric {
             now: Picos::ZERO,
             layout,
-            in_flight: FramesInFlight::new(shards[0].pending.window_max()),
+            in_flight: FramesInFlight::new(slices),
             shards,
             receivers,
             is_partitioned,
             hosts_linked: plan.links.iter().any(is_between_hosts),
             events_max: u64::MAX,
+            step_end: u64::MAX,
+            events_per_window_max: events_per_window_max(&plan, frame_time, interval),
             frame_memory_max_bytes: u64::MAX,
             limits_checked_until: Picos::ZERO,
             windows: 0,
@@ -120,11 +124,12 @@ fn new_shards(
         Shard {
             number: shard as u32,
             now: Picos::ZERO,
-            store: FabricStore::new(pending.window_max()),
+            store: FabricStore::new(SliceSizes::new(frame_time, pending.window_max())),
             pending,
             partitions,
             receivers: Arc::new([]),
             switches: Vec::with_capacity(switches),
+            inner_switches: layout.inner_switches[shard],
             hosts: Vec::with_capacity(hosts),
             completing_hosts: Vec::new(),
             directions: Vec::new(),
@@ -137,11 +142,15 @@ fn new_shards(
             inboxes: (0..layout.shard_count).map(|_| Vec::new()).collect(),
             first_mail: Picos::NEVER,
             due_partitions: Vec::new(),
+            added_partitions: Vec::new(),
             insertions: None,
         }
     };
     let mut shards: Vec<Shard> = (0..layout.shard_count).map(new_shard).collect();
-    for ((number, config), position) in plan.switches.iter().enumerate().zip(&layout.switches) {
+    let mut order: Vec<usize> = (0..plan.switches.len()).collect();
+    order.sort_by_key(|number| layout.switches[*number].local);
+    for number in order {
+        let (config, position) = (&plan.switches[number], layout.switches[number]);
         let mut node = SwitchNode {
             switch: Switch::new(config),
             cpu: CpuPort::default(),
@@ -259,6 +268,20 @@ fn shortest_frame_time(plan: &FabricPlan) -> Picos {
         .map(|link| LinkRate::new(link).transmission_time(link.mac_len(0)))
         .min();
     shortest.unwrap_or(Picos::from_nanos(1))
+}
+
+/// Returns a number that the events of a window of all shards do not reach. Each frame on a link causes two events: the
+/// end of its transmission and its arrival. The timers of a node have a few events for each microsecond, and timers of
+/// ports are at the ends of frames and pauses.
+fn events_per_window_max(plan: &FabricPlan, frame_time: Picos, interval: Picos) -> u64 {
+    let frames = interval.0 / frame_time.0.max(1) + 2;
+    let directions = 2 * plan.links.len() as u64;
+    let nodes = (plan.hosts.len() + plan.switches.len()) as u64;
+    let timers = 64 * (nodes + directions);
+    directions
+        .saturating_mul(frames)
+        .saturating_mul(2)
+        .saturating_add(timers)
 }
 
 fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {

@@ -22,9 +22,28 @@ pub trait CompletionHandler: Send {
 
     /// Returns whether no step of a job ends in the next window. Called only with
     /// [`CompletionScope::CompletingHostUntilStepEnds`]. `misses_messages` returns whether a host certainly receives
-    /// fewer than a number of messages in the window. One such host for each job is enough. `false` means that the
-    /// end is possible.
-    fn no_step_ends(&mut self, misses_messages: &mut dyn FnMut(usize, u64) -> bool) -> bool;
+    /// fewer than a number of messages in the window, or `None` if the caller does not know the host. One such host for
+    /// each job is enough. `false` means that the end is possible. `caller` is a small number of the caller, because
+    /// callers know different hosts.
+    fn no_step_ends(
+        &mut self,
+        caller: usize,
+        misses_messages: &mut dyn FnMut(usize, u64) -> Option<bool>,
+    ) -> bool;
+
+    /// Returns whether each completion of the next window acts only on the host at which it occurs. See
+    /// [`CompletionHandler::no_step_ends`] for the arguments.
+    fn completions_are_local(
+        &mut self,
+        caller: usize,
+        misses_messages: &mut dyn FnMut(usize, u64) -> Option<bool>,
+    ) -> bool {
+        match self.scope() {
+            CompletionScope::AllHosts => false,
+            CompletionScope::CompletingHost => true,
+            CompletionScope::CompletingHostUntilStepEnds => self.no_step_ends(caller, misses_messages),
+        }
+    }
 
     /// Takes the completions ([`JobHosts::take_completions`]) and acts on them. Called in windows in which completions
     /// act only on the host at which they occur. `hosts` contains the hosts of one shard. Several threads call this
@@ -53,7 +72,11 @@ impl CompletionHandler for () {
         CompletionScope::AllHosts
     }
 
-    fn no_step_ends(&mut self, _misses_messages: &mut dyn FnMut(usize, u64) -> bool) -> bool {
+    fn no_step_ends(
+        &mut self,
+        _caller: usize,
+        _misses_messages: &mut dyn FnMut(usize, u64) -> Option<bool>,
+    ) -> bool {
         false
     }
 

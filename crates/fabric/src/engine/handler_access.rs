@@ -1,6 +1,6 @@
 //! Access of the threads of a run to its completion handler.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::completions::CompletionHandler;
 
@@ -21,9 +21,23 @@ impl HandlerAccess<'_, '_> {
     pub(super) fn with<R>(&mut self, act: impl FnOnce(&mut dyn CompletionHandler) -> R) -> R {
         match self {
             HandlerAccess::Exclusive(handler) => act(*handler),
-            HandlerAccess::Shared(handler) => {
-                act(*handler.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
-            }
+            HandlerAccess::Shared(handler) => act(*lock_spinning(handler)),
         }
     }
+}
+
+/// Number of attempts to lock before the thread sleeps.
+const LOCK_SPINS: u32 = 2_000;
+
+/// Locks a mutex that other threads hold for less than a microsecond. Waking up a sleeping thread takes longer, so the
+/// thread tries again and again. A poisoned mutex is locked too: the panic of the other thread ends the run anyway.
+pub(super) fn lock_spinning<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..LOCK_SPINS {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

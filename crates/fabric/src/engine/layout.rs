@@ -21,6 +21,8 @@ pub(super) struct Layout {
     pub(super) hosts: Vec<NodeIndex>,
     /// Positions by the number of the link direction. The shard is the one of the sending end.
     pub(super) directions: Vec<NodeIndex>,
+    /// For each shard: the number of its switches that are linked only to nodes of the same shard. They come first.
+    pub(super) inner_switches: Vec<u32>,
 }
 
 impl Layout {
@@ -41,11 +43,38 @@ impl Layout {
                 *shard = *of_switch;
             }
         }
+        let mut is_inner = vec![true; plan.switches.len()];
+        for link in &plan.links {
+            if let [
+                LinkEnd::Switch { switch: one, .. },
+                LinkEnd::Switch { switch: other, .. },
+            ] = link.ends
+                && shards_of_switches.get(one as usize) != shards_of_switches.get(other as usize)
+            {
+                for switch in [one, other] {
+                    if let Some(is_inner) = is_inner.get_mut(switch as usize) {
+                        *is_inner = false;
+                    }
+                }
+            }
+        }
+        let mut next = vec![0; shard_count];
+        let mut switches = vec![NodeIndex::default(); plan.switches.len()];
+        assign_positions(&mut switches, &shards_of_switches, &mut next, |switch| {
+            is_inner[switch]
+        });
+        let inner_switches = next.clone();
+        assign_positions(&mut switches, &shards_of_switches, &mut next, |switch| {
+            !is_inner[switch]
+        });
+        let mut hosts = vec![NodeIndex::default(); plan.hosts.len()];
+        assign_positions(&mut hosts, &shards_of_hosts, &mut vec![0; shard_count], |_| true);
         Layout {
             shard_count,
-            switches: positions(&shards_of_switches, shard_count),
-            hosts: positions(&shards_of_hosts, shard_count),
+            switches,
+            hosts,
             directions: Vec::with_capacity(2 * plan.links.len()),
+            inner_switches,
         }
     }
 
@@ -58,42 +87,33 @@ impl Layout {
     }
 }
 
-/// Returns the positions of nodes. `shards` contains the shard of each node.
-fn positions(shards: &[u32], shard_count: usize) -> Vec<NodeIndex> {
-    let mut counts = vec![0; shard_count];
-    let position = |shard: &u32| {
-        let count: &mut u32 = &mut counts[*shard as usize];
-        *count += 1;
-        NodeIndex {
-            shard: *shard,
-            local: *count - 1,
+/// Sets the positions of the nodes for which `is_included` is true. `shards` contains the shard of each node, and `next`
+/// the next free index of each shard.
+fn assign_positions(
+    positions: &mut [NodeIndex],
+    shards: &[u32],
+    next: &mut [u32],
+    is_included: impl Fn(usize) -> bool,
+) {
+    for (node, position) in positions.iter_mut().enumerate() {
+        if is_included(node) {
+            let shard = shards[node];
+            let local = &mut next[shard as usize];
+            *position = NodeIndex { shard, local: *local };
+            *local += 1;
         }
-    };
-    shards.iter().map(position).collect()
+    }
 }
 
 /// Returns the shard of each switch. Neighbours in the plan are usually neighbours in the fabric, so each shard gets a
-/// range of the switches with hosts and a range of the other switches, with about the same number of links.
+/// range of the switches of each tier, with about the same number of links.
 fn assign_switches(plan: &FabricPlan, shard_count: usize) -> Vec<u32> {
-    let mut links = vec![0_u64; plan.switches.len()];
-    let mut has_hosts = vec![false; plan.switches.len()];
-    for link in &plan.links {
-        for (end, other) in [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])] {
-            if let LinkEnd::Switch { switch, .. } = end
-                && let Some(count) = links.get_mut(switch as usize)
-            {
-                let is_host = matches!(other, LinkEnd::Host(_));
-                has_hosts[switch as usize] |= is_host;
-                // A host and its link take more work than a link to a switch.
-                *count += if is_host { 3 } else { 1 };
-            }
-        }
-    }
+    let (tiers, weights) = tiers_and_weights(plan);
     let mut shards = vec![0; plan.switches.len()];
     let mut loads = vec![0_u64; shard_count];
-    for with_hosts in [true, false] {
-        let members = (0..shards.len()).filter(|switch| has_hosts[*switch] == with_hosts);
-        let members: Vec<(usize, u64)> = members.map(|switch| (switch, links[switch].max(1))).collect();
+    for tier in 0..=tiers.iter().copied().max().unwrap_or(0) {
+        let members = (0..shards.len()).filter(|switch| tiers[*switch] == tier);
+        let members: Vec<(usize, u64)> = members.map(|switch| (switch, weights[switch])).collect();
         if members.len() < shard_count {
             for (switch, weight) in members {
                 let least = (0..shard_count).min_by_key(|shard| loads[*shard]).unwrap_or(0);
@@ -118,8 +138,57 @@ fn assign_switches(plan: &FabricPlan, shard_count: usize) -> Vec<u32> {
     shards
 }
 
+/// Returns the tier and the weight of each switch. The tier is the number of links between the switch and the nearest
+/// switch with hosts. The weight is about the work for the links of the switch.
+fn tiers_and_weights(plan: &FabricPlan) -> (Vec<usize>, Vec<u64>) {
+    let mut weights = vec![0; plan.switches.len()];
+    let mut neighbours = vec![Vec::new(); plan.switches.len()];
+    let mut has_hosts = vec![false; plan.switches.len()];
+    for link in &plan.links {
+        for (end, other) in [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])] {
+            let LinkEnd::Switch { switch, .. } = end else {
+                continue;
+            };
+            let switch = switch as usize;
+            if switch >= weights.len() {
+                continue;
+            }
+            match other {
+                LinkEnd::Switch { switch: other, .. } => neighbours[switch].push(other as usize),
+                LinkEnd::Host(_) => has_hosts[switch] = true,
+            }
+            // A host and its link take more work than a link to a switch.
+            weights[switch] += if matches!(other, LinkEnd::Host(_)) { 3 } else { 1 };
+        }
+    }
+    let mut tiers = vec![usize::MAX; weights.len()];
+    let mut reached: Vec<usize> = (0..tiers.len()).filter(|switch| has_hosts[*switch]).collect();
+    let mut tier = 0;
+    while !reached.is_empty() {
+        reached.iter().for_each(|switch| tiers[*switch] = tier);
+        tier += 1;
+        let next = reached.iter().flat_map(|switch| &neighbours[*switch]).copied();
+        let mut next: Vec<usize> = next
+            .filter(|switch| tiers.get(*switch) == Some(&usize::MAX))
+            .collect();
+        next.sort_unstable();
+        next.dedup();
+        reached = next;
+    }
+    // Switches that no host can reach form the last tier.
+    for tier_of_switch in &mut tiers {
+        *tier_of_switch = (*tier_of_switch).min(tier);
+    }
+    for weight in &mut weights {
+        *weight = (*weight).max(1);
+    }
+    (tiers, weights)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::plan::LinkPlan;
     use xoff_dataplane::config::SwitchConfig;
@@ -185,12 +254,44 @@ mod tests {
                 let of_shard = layout.switches.iter().filter(|switch| switch.shard == shard);
                 let locals: Vec<u32> = of_shard.map(|switch| switch.local).collect();
                 assert!(!locals.is_empty(), "{leaves} {spines} {shards_max}: {shard}");
-                assert_eq!(locals, (0..locals.len() as u32).collect::<Vec<u32>>());
+                let numbers: BTreeSet<u32> = locals.iter().copied().collect();
+                assert_eq!(numbers, (0..locals.len() as u32).collect());
             }
             for (host, position) in layout.hosts.iter().enumerate() {
                 assert_eq!(position.shard, layout.switches[host / 2].shard);
             }
         }
+    }
+
+    /// Two pods of two leaves with a spine each, and a core switch. With two shards, each pod is in a shard, and only
+    /// the links of the core are between shards.
+    #[test]
+    fn switches_that_are_linked_to_their_own_shard_come_first() {
+        let mut plan = leaf_spine(4, 3, 2);
+        let is_in_pod = |link: &LinkPlan| match link.ends {
+            [
+                LinkEnd::Switch { switch: leaf, .. },
+                LinkEnd::Switch { switch: spine, .. },
+            ] => spine == 4 + leaf / 2,
+            _ => true,
+        };
+        plan.links.retain(is_in_pod);
+        for spine in [4, 5] {
+            let ends =
+                [(spine, 50), (6, spine as u16)].map(|(switch, port)| LinkEnd::Switch { switch, port });
+            plan.links.push(LinkPlan {
+                name: String::new(),
+                ends,
+                delay: Picos::from_micros(1),
+            });
+        }
+        let layout = Layout::new(&plan, 2);
+        let shards = layout.switches.iter().map(|switch| switch.shard);
+        assert_eq!(shards.collect::<Vec<u32>>(), [0, 0, 1, 1, 0, 1, 0]);
+        // The spine of pod 0 and the core are in one shard, and the spine of pod 1 in the other one.
+        assert_eq!(layout.inner_switches, [3, 2]);
+        let core = layout.switches[6];
+        assert_eq!((core.shard, core.local), (0, 3));
     }
 
     #[test]

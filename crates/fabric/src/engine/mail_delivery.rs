@@ -24,13 +24,18 @@ impl Shard {
         self.first_mail = Picos::NEVER;
         for sender in 0..self.inboxes.len() {
             let mut inbox = std::mem::take(&mut self.inboxes[sender]);
-            for MailedFrame { at, direction, frame } in inbox.drain(..) {
-                let partition = self.receivers[direction as usize].partition;
-                let frame = self.store.put_frame(frame);
-                self.pending
-                    .push(partition as usize, Event::new(at, direction, frame.0));
-            }
+            self.receive_mail(inbox.drain(..));
             self.inboxes[sender] = inbox;
+        }
+    }
+
+    /// Makes frames from another shard pending events of the receiving switches.
+    pub(super) fn receive_mail(&mut self, frames: impl Iterator<Item = MailedFrame>) {
+        for MailedFrame { at, direction, frame } in frames {
+            let partition = self.receivers[direction as usize].partition;
+            let frame = self.store.put_frame(frame);
+            self.pending
+                .push(partition as usize, Event::new(at, direction, frame.0));
         }
     }
 

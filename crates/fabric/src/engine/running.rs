@@ -6,15 +6,16 @@ use std::ops::ControlFlow;
 use xoff_dataplane::Picos;
 use xoff_dataplane::route::RouteHint;
 
-use super::completions::{AccessibleShards, CompletionHandler, CompletionScope, FabricHosts};
+use super::completions::{AccessibleShards, CompletionHandler, FabricHosts};
 use super::handler_access::HandlerAccess;
 use super::layout::Layout;
 use super::mail_delivery::deliver_mail;
 use super::shard::Shard;
 use super::shard_window::{HostWindow, PhaseResult, Window, WindowPhase};
+use super::window_batch::WindowBatch;
 use super::workers::{Workers, with_workers};
 use super::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
-use crate::event_queue::{Event, first_key_after, first_key_at};
+use crate::event_queue::{Event, first_key_after};
 use crate::observation::{EventRecords, pass_records_to};
 use crate::observer::Observer;
 
@@ -128,7 +129,7 @@ impl Fabric {
         if at < self.limits_checked_until {
             return None;
         }
-        if self.events() >= self.events_max {
+        if self.events() >= self.events_max.min(self.step_end) {
             return Some(RunStopReason::EventLimit);
         }
         if self.frame_memory_bytes() > self.frame_memory_max_bytes {
@@ -165,12 +166,19 @@ impl Fabric {
         if self.in_flight.is_settled(until) {
             return;
         }
-        if let [first, others @ ..] = &mut self.shards[..] {
-            for other in others {
-                first.store.changes.absorb(&mut other.store.changes);
-            }
-            self.in_flight.settle(until, &mut first.store.changes);
+        if let [only] = &mut self.shards[..] {
+            return self.in_flight.settle(until, &mut only.store.changes);
         }
+        for shard in &mut self.shards {
+            shard.store.changes.close_before(until);
+        }
+        self.settle_closed_slices();
+    }
+
+    /// Counts the frames in flight until the time at which all shards have begun their last window.
+    fn settle_closed_slices(&mut self) {
+        let changes = self.shards.iter_mut().map(|shard| &mut shard.store.changes);
+        self.in_flight.settle_closed(&mut changes.collect::<Vec<_>>());
     }
 }
 
@@ -187,6 +195,12 @@ struct WindowRun<'a, 'h> {
 impl WindowRun<'_, '_> {
     /// Does the work of [`Fabric::run_with`].
     fn run(mut self) -> RunStopReason {
+        let reason = self.run_windows();
+        self.fabric.advance_to(self.fabric.now);
+        reason
+    }
+
+    fn run_windows(&mut self) -> RunStopReason {
         loop {
             deliver_mail(&mut self.fabric.shards);
             let target = self.until.min(self.next_action());
@@ -206,18 +220,46 @@ impl WindowRun<'_, '_> {
             if let Some(reason) = self.fabric.reached_limit(first) {
                 return reason;
             }
-            self.fabric.settle_frames_in_flight(first);
-            let interval_end = self.fabric.shards[0].pending.end_of_interval(first);
-            let stop = self.run_window(Window {
-                begin: first,
-                interval_end,
-                limit: first_key_at(interval_end).min(first_key_after(target)),
-            });
+            let window = Window::until(
+                first,
+                self.fabric.shards[0].pending.end_of_interval(first),
+                target,
+            );
+            let stop = match self.fabric.shards.len() {
+                1 => {
+                    self.fabric.settle_frames_in_flight(first);
+                    self.run_window(window)
+                }
+                _ => {
+                    let stop = self.run_window_or_batch(window, target);
+                    self.fabric.settle_closed_slices();
+                    stop
+                }
+            };
             self.pass_records();
             if let Some(reason) = stop {
                 return reason;
             }
         }
+    }
+
+    /// Processes a batch of windows up to the time `target`, or only the first one. Returns a reason if the run ends
+    /// here. The batch can end early, so that completions in the next window act on all hosts.
+    fn run_window_or_batch(&mut self, first: Window, target: Picos) -> Option<RunStopReason> {
+        let windows = self.fabric.batch_windows();
+        if windows < 2 || !self.fabric.shards[0].observed.is_none() || !self.completions_are_local(first) {
+            return self.run_window(first);
+        }
+        let interval = self.fabric.shards[0].pending.interval();
+        let result = self.run_phase(WindowPhase::Batch(WindowBatch {
+            first,
+            interval,
+            target,
+            windows,
+        }));
+        self.fabric.windows += u64::from(result.windows_with_events.count_ones());
+        self.fabric.now = self.fabric.now.max(result.latest);
+        result.is_stuck.then_some(RunStopReason::Stuck)
     }
 
     /// Processes a window. Returns a reason if the run ends here.
@@ -250,7 +292,12 @@ impl WindowRun<'_, '_> {
             }
             self.run_phase(WindowPhase::Switches(shortened))
         };
-        self.fabric.advance_to(latest.max(result.latest));
+        let latest = latest.max(result.latest);
+        match self.fabric.shards.len() {
+            1 => self.fabric.advance_to(latest),
+            // Threads set the time of their shards.
+            _ => self.fabric.now = latest,
+        }
         match is_stuck || result.is_stuck {
             true => Some(RunStopReason::Stuck),
             false => stop,
@@ -273,13 +320,10 @@ impl WindowRun<'_, '_> {
         let mut misses_messages = |host: usize, messages| {
             let position = layout.hosts[host];
             let shard = &shards[position.shard as usize];
-            shard.misses_messages(position.local as usize, messages, window.limit)
+            Some(shard.misses_messages(position.local as usize, messages, window.limit))
         };
-        self.handler.with(|handler| match handler.scope() {
-            CompletionScope::AllHosts => false,
-            CompletionScope::CompletingHost => true,
-            CompletionScope::CompletingHostUntilStepEnds => handler.no_step_ends(&mut misses_messages),
-        })
+        self.handler
+            .with(|handler| handler.completions_are_local(0, &mut misses_messages))
     }
 
     fn next_action(&mut self) -> Picos {

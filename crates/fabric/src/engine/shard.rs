@@ -96,6 +96,8 @@ pub(super) struct Shard {
     /// Receiving ends of all directions of the fabric.
     pub(super) receivers: Arc<[Receiver]>,
     pub(super) switches: Vec<SwitchNode>,
+    /// Number of switches that are linked only to nodes of this shard. They come first in `switches`.
+    pub(super) inner_switches: u32,
     pub(super) hosts: Vec<HostNode>,
     /// Positions in [`Shard::hosts`] of the hosts that have completions, in the order of their first completion. Each
     /// position occurs once.
@@ -118,6 +120,8 @@ pub(super) struct Shard {
     pub(super) first_mail: Picos,
     /// Partitions that have events in the current window.
     pub(super) due_partitions: Vec<u32>,
+    /// Buffer for partitions that are added to `due_partitions`.
+    pub(super) added_partitions: Vec<u32>,
     /// Number of the latest inserted event if events are ordered by insertion, and `None` otherwise.
     pub(super) insertions: Option<u32>,
 }

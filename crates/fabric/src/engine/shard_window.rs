@@ -11,7 +11,8 @@ use super::handler_access::HandlerAccess;
 use super::layout::Layout;
 use super::prefetching::ActiveHosts;
 use super::shard::{Shard, is_arrival, partition_of_event};
-use crate::event_queue::{Event, time_of_key};
+use super::window_batch::{BatchExchange, WindowBatch};
+use crate::event_queue::{Event, first_key_after, first_key_at, time_of_key};
 use crate::observation::EventRecords;
 use crate::plan::LinkEnd;
 
@@ -36,6 +37,18 @@ pub(super) struct Window {
     pub(super) limit: u128,
 }
 
+impl Window {
+    /// Returns the window from `begin` to the end of its interval, or to the time `target` if it is earlier. Events at
+    /// this time belong to the window.
+    pub(super) fn until(begin: Picos, interval_end: Picos, target: Picos) -> Window {
+        Window {
+            begin,
+            interval_end,
+            limit: first_key_at(interval_end).min(first_key_after(target)),
+        }
+    }
+}
+
 /// A part of the work for a window. Shards process it separately.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WindowPhase {
@@ -49,6 +62,8 @@ pub(super) enum WindowPhase {
     WholeWindow(Window, HostWindow),
     /// Processes the events of switches.
     Switches(Window),
+    /// Processes the events of hosts and switches in several windows.
+    Batch(WindowBatch),
 }
 
 /// The result of a phase in one shard.
@@ -60,13 +75,16 @@ pub(super) struct PhaseResult {
     pub(super) latest: Picos,
     /// See [`RunStopReason::Stuck`](super::RunStopReason::Stuck).
     pub(super) is_stuck: bool,
+    /// A bit for each window of a batch that had events.
+    pub(super) windows_with_events: u64,
 }
 
 impl PhaseResult {
-    const NOTHING: PhaseResult = PhaseResult {
+    pub(super) const NOTHING: PhaseResult = PhaseResult {
         has_no_completion: true,
         latest: Picos::ZERO,
         is_stuck: false,
+        windows_with_events: 0,
     };
 
     /// Combines the results of two shards.
@@ -75,6 +93,7 @@ impl PhaseResult {
             has_no_completion: self.has_no_completion && other.has_no_completion,
             latest: self.latest.max(other.latest),
             is_stuck: self.is_stuck || other.is_stuck,
+            windows_with_events: self.windows_with_events | other.windows_with_events,
         }
     }
 }
@@ -87,8 +106,8 @@ impl Shard {
     pub(super) fn run_phase(
         &mut self,
         phase: WindowPhase,
-        layout: &Layout,
-        handler: &mut HandlerAccess<'_, '_>,
+        (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
+        exchange: (&BatchExchange, u32),
     ) -> PhaseResult {
         match phase {
             WindowPhase::Prepare(window) => {
@@ -103,29 +122,62 @@ impl Shard {
                 }
             }
             WindowPhase::HostsAndSwitches(window, hosts) => {
-                self.run_partitions(0, window, hosts, (layout, handler))
+                let due = 0..self.due_partitions.len();
+                self.run_partitions(due, window, hosts, (layout, handler))
             }
             WindowPhase::WholeWindow(window, hosts) => {
                 self.prepare(window);
-                self.run_partitions(0, window, hosts, (layout, handler))
+                let due = 0..self.due_partitions.len();
+                self.run_partitions(due, window, hosts, (layout, handler))
             }
             WindowPhase::Switches(window) => {
-                let hosts = self.due_host_groups();
-                self.run_partitions(hosts, window, HostWindow::Joint, (layout, handler))
+                let switches = self.due_host_groups()..self.due_partitions.len();
+                self.run_partitions(switches, window, HostWindow::Joint, (layout, handler))
             }
+            WindowPhase::Batch(batch) => self.run_batch(batch, (layout, handler), exchange),
         }
     }
 
     /// Finds the partitions that have events in the window, including the frames from other shards.
-    fn prepare(&mut self, window: Window) {
+    pub(super) fn prepare(&mut self, window: Window) {
         // Frames that leave for another partition from now on arrive after the end of the interval.
         self.pending.begin_windows(window.begin);
-        self.take_mail();
+        if self.outboxes.len() > 1 {
+            self.store.changes.close_before(window.begin);
+            self.take_mail();
+        }
         let mut due = std::mem::take(&mut self.due_partitions);
-        self.pending.take_partitions_before(window.interval_end, &mut due);
-        let pending = &mut self.pending;
-        due.retain(|partition| pending.keep_if_due(*partition, window.limit));
+        self.take_due_partitions(window, &mut due);
         self.due_partitions = due;
+    }
+
+    /// Takes the partitions that have events in the window into `due`, in ascending order.
+    fn take_due_partitions(&mut self, window: Window, due: &mut Vec<u32>) {
+        let pending = &mut self.pending;
+        pending.take_partitions_before(window.interval_end, due);
+        due.retain(|partition| pending.keep_if_due(*partition, window.limit));
+    }
+
+    /// Adds the switches that have received frames from other shards since the window was prepared. The first `inner`
+    /// prepared partitions receive no such frames.
+    pub(super) fn add_due_switches(&mut self, inner: usize, window: Window) {
+        let mut added = std::mem::take(&mut self.added_partitions);
+        self.take_due_partitions(window, &mut added);
+        if !added.is_empty() {
+            let mut due = std::mem::take(&mut self.due_partitions);
+            due.extend_from_slice(&added);
+            due[inner..].sort_unstable();
+            due.dedup();
+            self.due_partitions = due;
+        }
+        self.added_partitions = added;
+    }
+
+    /// Returns the number of partitions with events in the window that receive no frames from other shards.
+    pub(super) fn due_inner_partitions(&self) -> usize {
+        let inner = self.partitions.switch_partition(self.inner_switches as usize);
+        self.due_partitions
+            .partition_point(|partition| (*partition as usize) < inner)
     }
 
     /// Returns the number of groups of hosts among the partitions with events in the window.
@@ -135,10 +187,10 @@ impl Shard {
             .partition_point(|partition| (*partition as usize) < groups)
     }
 
-    /// Processes the events of the prepared partitions from position `first` on.
-    fn run_partitions(
+    /// Processes the events of the prepared partitions at some positions.
+    pub(super) fn run_partitions(
         &mut self,
-        first: usize,
+        positions: Range<usize>,
         window: Window,
         hosts: HostWindow,
         (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
@@ -148,7 +200,8 @@ impl Shard {
         let mut records = std::mem::take(&mut self.records);
         let exceeds_caches = self.exceeds_caches();
         let mut active = ActiveHosts::default();
-        for (position, partition) in due.iter().enumerate().skip(first) {
+        for position in positions {
+            let partition = &due[position];
             if exceeds_caches {
                 self.prefetch_partitions(&due[position..], window.limit, position, &mut active);
             }

@@ -12,6 +12,7 @@ use super::handler_access::HandlerAccess;
 use super::layout::Layout;
 use super::shard::Shard;
 use super::shard_window::{PhaseResult, WindowPhase};
+use super::window_batch::{BatchExchange, deliver_mail_of_batch};
 
 /// A function that each thread of a run calls at its start, with its number from 0. Used to pin the thread to a core.
 pub(super) type ThreadStart = Arc<dyn Fn(usize) + Send + Sync>;
@@ -95,6 +96,7 @@ impl Drop for EndGuard<'_> {
 /// The threads of a run. Without threads, the calling thread processes all shards.
 pub(super) struct Workers<'a> {
     handovers: &'a [Handover],
+    exchange: &'a BatchExchange,
     spins: u32,
 }
 
@@ -110,6 +112,9 @@ impl Workers<'_> {
         layout: &Layout,
         handler: &mut HandlerAccess<'_, '_>,
     ) -> PhaseResult {
+        if let WindowPhase::Batch(_) = phase {
+            self.exchange.begin_batch();
+        }
         let count = self.handovers.len();
         for (handover, shard) in self.handovers.iter().zip(shards.drain(shards.len() - count..)) {
             let work = Work {
@@ -119,7 +124,7 @@ impl Workers<'_> {
             };
             handover.send_work(work);
         }
-        let mut result = shards[0].run_phase(phase, layout, handler);
+        let mut result = shards[0].run_phase(phase, (layout, handler), (self.exchange, self.spins));
         for handover in self.handovers {
             handover.wait_for([DONE, ENDED], self.spins);
             let work = handover.take_work().filter(|work| work.result.is_some());
@@ -135,6 +140,9 @@ impl Workers<'_> {
             shards.push(shard);
             result = result.and(of_shard);
         }
+        if let WindowPhase::Batch(_) = phase {
+            deliver_mail_of_batch(shards, self.exchange);
+        }
         result
     }
 }
@@ -148,9 +156,11 @@ pub(super) fn with_workers<R>(
     run: impl FnOnce(&Workers<'_>, HandlerAccess<'_, '_>) -> R,
 ) -> R {
     let handovers: Vec<Handover> = (1..shard_count).map(|_| Handover::default()).collect();
+    let exchange = BatchExchange::new(shard_count);
     if handovers.is_empty() {
         let workers = Workers {
             handovers: &handovers,
+            exchange: &exchange,
             spins: 0,
         };
         return run(&workers, HandlerAccess::Exclusive(handler));
@@ -166,16 +176,17 @@ pub(super) fn with_workers<R>(
             start(0);
         }
         for (index, handover) in handovers.iter().enumerate() {
-            let handler = HandlerAccess::Shared(&handler);
+            let (handler, exchange) = (HandlerAccess::Shared(&handler), &exchange);
             scope.spawn(move || {
                 if let Some(start) = thread_start {
                     start(index + 1);
                 }
-                process_work(handover, layout, handler, spins);
+                process_work(handover, (layout, handler), (exchange, spins));
             });
         }
         let workers = Workers {
             handovers: &handovers,
+            exchange: &exchange,
             spins,
         };
         run(&workers, HandlerAccess::Shared(&handler))
@@ -183,13 +194,17 @@ pub(super) fn with_workers<R>(
 }
 
 /// Processes the work of a thread until the run ends.
-fn process_work(handover: &Handover, layout: &Layout, mut handler: HandlerAccess<'_, '_>, spins: u32) {
+fn process_work(
+    handover: &Handover,
+    (layout, mut handler): (&Layout, HandlerAccess<'_, '_>),
+    exchange: (&BatchExchange, u32),
+) {
     let _end = EndGuard(handover);
-    while handover.wait_for([SENT, ENDED], spins) == SENT {
+    while handover.wait_for([SENT, ENDED], exchange.1) == SENT {
         let Some(mut work) = handover.take_work() else {
             return;
         };
-        work.result = Some(work.shard.run_phase(work.phase, layout, &mut handler));
+        work.result = Some(work.shard.run_phase(work.phase, (layout, &mut handler), exchange));
         if !handover.return_work(work) {
             return;
         }

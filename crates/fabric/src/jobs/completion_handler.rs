@@ -12,9 +12,13 @@ impl CompletionHandler for Jobs {
         self.workload.completion_scope()
     }
 
-    fn no_step_ends(&mut self, misses_messages: &mut dyn FnMut(usize, u64) -> bool) -> bool {
+    fn no_step_ends(
+        &mut self,
+        caller: usize,
+        misses_messages: &mut dyn FnMut(usize, u64) -> Option<bool>,
+    ) -> bool {
         self.workload
-            .no_step_ends(|host, messages| misses_messages(host as usize, messages))
+            .no_step_ends(caller, |host, messages| misses_messages(host as usize, messages))
     }
 
     fn handle_local_completions(&mut self, hosts: &mut FabricHosts<'_>) {

@@ -1,7 +1,7 @@
 //! Tests of the frame store.
 
 use super::*;
-use crate::in_flight::FramesInFlight;
+use crate::in_flight::{FramesInFlight, SliceSizes};
 
 /// A frame keeps its bytes, its telemetry and its marks when it moves to another store.
 #[test]
@@ -29,7 +29,7 @@ fn a_moved_frame_stays_the_same() {
     }
     assert_eq!((from.slots.items.len(), from.slots.free.len()), (1, 1));
     assert_eq!((from.telemetry.items.len(), from.telemetry.free.len()), (1, 1));
-    let count = FramesInFlight::new(Picos(1));
+    let count = FramesInFlight::new(SliceSizes::default());
     assert_eq!(count.count([&from.changes, &to.changes].into_iter()), 0);
 }
 
@@ -46,7 +46,7 @@ fn a_stored_frame_has_headers_and_a_length() {
     assert_eq!((store.prefix(copy)[0], store.frame_len(copy)), (1, 1_102));
     store.release(frame);
     store.release(copy);
-    let count = FramesInFlight::new(Picos(1));
+    let count = FramesInFlight::new(SliceSizes::default());
     let changes = || std::iter::once(&store.changes);
     assert_eq!((count.count(changes()), count.peak(changes())), (0, 2));
 }

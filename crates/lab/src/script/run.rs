@@ -297,7 +297,7 @@ impl ScriptRun {
             }
             let fabric = &mut self.lab.simulation.fabric;
             let step_end = fabric.events().saturating_add(EVENTS_PER_STEP);
-            fabric.set_events_max(step_end.min(self.limits.events_max));
+            fabric.set_step_end(step_end);
             // An accelerated script reads no events.
             let mut nothing = ();
             let observer: &mut dyn Observer = match self.lab.options.accelerate {
@@ -308,7 +308,8 @@ impl ScriptRun {
                 SimulationEnd::TimeReached => return Ok(()),
                 SimulationEnd::Standstill(_) => {}
                 SimulationEnd::Stuck => return Err(AbortReason::TooManySimultaneousEvents),
-                SimulationEnd::EventLimit if step_end < self.limits.events_max => {}
+                SimulationEnd::EventLimit if self.lab.simulation.fabric.events() < self.limits.events_max => {
+                }
                 SimulationEnd::EventLimit => return Err(AbortReason::EventLimit),
                 SimulationEnd::FrameMemoryLimit => return Err(AbortReason::FrameMemoryLimit),
                 SimulationEnd::Finished | SimulationEnd::Idle => {

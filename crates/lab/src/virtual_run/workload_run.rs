@@ -21,7 +21,7 @@ pub(super) type RunObservers = (Option<EventLog<BufWriter<StreamFile>>>, Vec<Lin
 const UNTIL_MAX: Picos = Picos(u64::MAX / 4);
 /// Number of events between two updates of the progress. A core processes them in less than half a second. The
 /// length of a step does not change any result.
-const EVENTS_PER_STEP: u64 = 200_000;
+const EVENTS_PER_STEP: u64 = 500_000;
 
 /// Reason why [`run_workload`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +58,9 @@ pub(super) fn run_workload(
     };
     let first_event = lab.simulation.fabric.events();
     let events_max = first_event.saturating_add(arguments.events_max);
-    let step_end = |events: u64| events_max.min(events.saturating_add(EVENTS_PER_STEP));
-    lab.simulation.fabric.set_events_max(step_end(first_event));
+    lab.simulation.fabric.set_events_max(events_max);
+    let step_end = |events: u64| events.saturating_add(EVENTS_PER_STEP);
+    lab.simulation.fabric.set_step_end(step_end(first_event));
     let mut heap = HugePageHeap::default();
     loop {
         heap.update(lab.simulation.fabric.events() - first_event);
@@ -97,7 +98,7 @@ pub(super) fn run_workload(
         let payload_bytes = fabric.delivered_payload_bytes();
         progress.update(expected_end, elapsed, events - first_event, payload_bytes);
         match outcome {
-            SimulationEnd::EventLimit if events < events_max => fabric.set_events_max(step_end(events)),
+            SimulationEnd::EventLimit if events < events_max => fabric.set_step_end(step_end(events)),
             SimulationEnd::TimeReached if elapsed < end => {}
             SimulationEnd::Finished if !has_jobs && elapsed < end => {}
             outcome => return Ok(RunEnd::Simulation(outcome)),

@@ -60,14 +60,19 @@ impl Workload {
 
     /// Returns whether no iteration of a job ends within some time. Called with
     /// [`CompletionScope::CompletingHostUntilStepEnds`]. `misses_messages` returns whether a host certainly receives
-    /// fewer than a number of messages within this time. The method asks for a few hosts of each job at most. `false`
-    /// means that the end of an iteration is possible.
-    pub fn no_step_ends(&mut self, mut misses_messages: impl FnMut(u32, u64) -> bool) -> bool {
+    /// fewer than a number of messages within this time, or `None` if the caller does not know the host. The method
+    /// asks for a few known hosts of each job at most. `false` means that the end of an iteration is possible. Callers
+    /// that know different hosts have different numbers `caller`, from 0.
+    pub fn no_step_ends(
+        &mut self,
+        caller: usize,
+        mut misses_messages: impl FnMut(u32, u64) -> Option<bool>,
+    ) -> bool {
         let until_step_ends = CountedState::Running(CompletionScope::CompletingHostUntilStepEnds);
         let mut jobs = self.jobs.iter_mut().filter(|job| job.counted == until_step_ends);
         jobs.all(|job| match &mut job.runner {
             JobRunner::List(_) => false,
-            JobRunner::Bulk(bulk) => bulk.iteration_continues(&mut misses_messages),
+            JobRunner::Bulk(bulk) => bulk.iteration_continues(caller, &mut misses_messages),
         })
     }
 

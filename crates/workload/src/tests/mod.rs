@@ -122,7 +122,7 @@ impl Ideal {
             CompletionScope::CompletingHostUntilStepEnds => {
                 let received = |host| u64::from(stage == Stage::Received && host == dst);
                 self.workload
-                    .no_step_ends(|host, messages| received(host) < messages)
+                    .no_step_ends(0, |host, messages| Some(received(host) < messages))
             }
         };
         let next_start = self.workload.next_start();
