@@ -2,11 +2,14 @@
 //! link, on one or several threads. Observers, reads between two runs and changes must see the same as in one order.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent};
 use xoff_fabric::{
-    Fault, FaultAction, FrameSelector, FrameView, HostEventCounts, LinkEnd, Observer, SimulationEnd,
+    CompletionHandler, CompletionScope, FabricHosts, Fault, FaultAction, FrameSelector, FrameView,
+    HostEventCounts, JobHosts, LinkEnd, Observer, SimulationEnd,
 };
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
@@ -333,5 +336,76 @@ fn random_labs_do_not_depend_on_the_number_of_threads() {
             let (_, without) = run_in_steps(&text, Order::Windows(threads), &mut ());
             assert_equal(&what, &states, &without);
         }
+    }
+}
+
+/// A run with a limit of events ends after the same window with any number of threads. Steps of a run, which end after
+/// other windows, change nothing.
+#[test]
+fn limits_of_events_do_not_depend_on_threads() {
+    let text = FABRIC_LAB.replace("DELAY", "1us") + &WORKLOADS[0].replace("32K", "1M");
+    for events_max in [3_000, 30_000, 60_000, u64::MAX] {
+        let mut results = BTreeSet::new();
+        for threads in [1, 2, 3, 8] {
+            let mut lab = new_lab(&text, Order::Windows(threads));
+            lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
+            lab.simulation.fabric.set_events_max(events_max);
+            let end = loop {
+                let fabric = &mut lab.simulation.fabric;
+                fabric.set_step_end(fabric.events() + 1_000 * threads as u64);
+                match lab.run(Picos::from_millis(100), true, &mut ()) {
+                    SimulationEnd::EventLimit if lab.simulation.fabric.events() < events_max => {}
+                    end => break end,
+                }
+            };
+            let fabric = &lab.simulation.fabric;
+            let state = (fabric.now(), fabric.events(), fabric.frames_in_flight_max());
+            assert!(fabric.events() > events_max.min(70_000), "{state:?}");
+            assert_eq!(
+                end == SimulationEnd::EventLimit,
+                events_max < u64::MAX,
+                "{state:?}"
+            );
+            results.insert(format!("{end:?} {state:?} {}", report_without_environment(&lab)));
+        }
+        assert_eq!(results.len(), 1, "{events_max}");
+    }
+}
+
+/// Panics when a host completes a request.
+struct PanickingHandler {
+    host: usize,
+}
+
+impl CompletionHandler for PanickingHandler {
+    fn scope(&self) -> CompletionScope {
+        CompletionScope::CompletingHost
+    }
+
+    fn no_step_ends(&mut self, _: usize, _: &mut dyn FnMut(usize, u64) -> Option<bool>) -> bool {
+        true
+    }
+
+    fn handle_local_completions(&mut self, hosts: &mut FabricHosts<'_>) {
+        hosts.take_completions(|host, _| assert_ne!(host, self.host, "the host of the test"));
+    }
+
+    fn handle_completions(&mut self, hosts: &mut FabricHosts<'_>) -> ControlFlow<()> {
+        self.handle_local_completions(hosts);
+        ControlFlow::Continue(())
+    }
+}
+
+/// A panic in any thread of a run ends the run, while the other threads wait for the thread.
+#[test]
+fn a_panic_in_a_thread_ends_the_run() {
+    let text = FABRIC_LAB.replace("DELAY", "1us") + WORKLOADS[0];
+    for host in 0..6 {
+        let mut lab = new_lab(&text, Order::Windows(3));
+        lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
+        let fabric = &mut lab.simulation.fabric;
+        assert_eq!(fabric.thread_count(), 3);
+        let run = || fabric.run_with(Picos::from_millis(100), &mut PanickingHandler { host }, &mut ());
+        assert!(std::panic::catch_unwind(AssertUnwindSafe(run)).is_err(), "{host}");
     }
 }

@@ -87,8 +87,8 @@ impl Layout {
     }
 }
 
-/// Sets the positions of the nodes for which `is_included` is true. `shards` contains the shard of each node, and `next`
-/// the next free index of each shard.
+/// Sets the positions of the nodes for which `is_included` is true. `shards` contains the shard of each node, and
+/// `next` the next free index of each shard.
 fn assign_positions(
     positions: &mut [NodeIndex],
     shards: &[u32],

@@ -17,7 +17,7 @@ use crate::plan::LinkEnd;
 const STEP: usize = 2;
 /// Number of hosts and switches below which fetching costs more instructions than it saves: the caches hold most of
 /// their memory.
-const NODES_MIN: usize = 1_000;
+const NODES_MIN: usize = 400;
 
 impl Shard {
     /// Returns whether the shard is so large that fetching makes it faster.

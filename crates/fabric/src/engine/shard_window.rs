@@ -11,92 +11,11 @@ use super::handler_access::HandlerAccess;
 use super::layout::Layout;
 use super::prefetching::ActiveHosts;
 use super::shard::{Shard, is_arrival, partition_of_event};
-use super::window_batch::{BatchExchange, WindowBatch};
-use crate::event_queue::{Event, first_key_after, first_key_at, time_of_key};
+use super::window::{HostWindow, PhaseResult, Window, WindowPhase};
+use super::window_batch::BatchExchange;
+use crate::event_queue::{Event, time_of_key};
 use crate::observation::EventRecords;
 use crate::plan::LinkEnd;
-
-/// How the hosts process a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HostWindow {
-    /// No completion can occur. Each group of hosts is a partition.
-    WithoutCompletions,
-    /// Each group of hosts is a partition. The handler acts on completions at once.
-    WithLocalCompletions,
-    /// A completion can act on any host. One thread processes the events of all hosts in one order.
-    Joint,
-}
-
-/// A time window of all shards.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    pub(super) begin: Picos,
-    /// End of the interval of the window.
-    pub(super) interval_end: Picos,
-    /// Key of the first event after the window.
-    pub(super) limit: u128,
-}
-
-impl Window {
-    /// Returns the window from `begin` to the end of its interval, or to the time `target` if it is earlier. Events at
-    /// this time belong to the window.
-    pub(super) fn until(begin: Picos, interval_end: Picos, target: Picos) -> Window {
-        Window {
-            begin,
-            interval_end,
-            limit: first_key_at(interval_end).min(first_key_after(target)),
-        }
-    }
-}
-
-/// A part of the work for a window. Shards process it separately.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum WindowPhase {
-    /// Finds the partitions that have events in the window.
-    Prepare(Window),
-    /// As [`WindowPhase::Prepare`]. Then finds out whether no host can have a completion.
-    PrepareAndCheck(Window),
-    /// Processes the events of hosts and switches. The window must be prepared.
-    HostsAndSwitches(Window, HostWindow),
-    /// Prepares the window, then processes the events of hosts and switches.
-    WholeWindow(Window, HostWindow),
-    /// Processes the events of switches.
-    Switches(Window),
-    /// Processes the events of hosts and switches in several windows.
-    Batch(WindowBatch),
-}
-
-/// The result of a phase in one shard.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PhaseResult {
-    /// Whether no host of the shard can have a completion. Only valid after [`WindowPhase::PrepareAndCheck`].
-    pub(super) has_no_completion: bool,
-    /// Time of the latest processed event, or zero.
-    pub(super) latest: Picos,
-    /// See [`RunStopReason::Stuck`](super::RunStopReason::Stuck).
-    pub(super) is_stuck: bool,
-    /// A bit for each window of a batch that had events.
-    pub(super) windows_with_events: u64,
-}
-
-impl PhaseResult {
-    pub(super) const NOTHING: PhaseResult = PhaseResult {
-        has_no_completion: true,
-        latest: Picos::ZERO,
-        is_stuck: false,
-        windows_with_events: 0,
-    };
-
-    /// Combines the results of two shards.
-    pub(super) fn and(self, other: PhaseResult) -> PhaseResult {
-        PhaseResult {
-            has_no_completion: self.has_no_completion && other.has_no_completion,
-            latest: self.latest.max(other.latest),
-            is_stuck: self.is_stuck || other.is_stuck,
-            windows_with_events: self.windows_with_events | other.windows_with_events,
-        }
-    }
-}
 
 /// Number of destinations whose routes are cached while a window is opened.
 const CACHED_ROUTES: usize = 64;
@@ -181,7 +100,7 @@ impl Shard {
     }
 
     /// Returns the number of groups of hosts among the partitions with events in the window.
-    fn due_host_groups(&self) -> usize {
+    pub(super) fn due_host_groups(&self) -> usize {
         let groups = self.partitions.host_group_count();
         self.due_partitions
             .partition_point(|partition| (*partition as usize) < groups)

@@ -3,8 +3,8 @@
 //! In a batch, completions act only on their own hosts, and nobody observes events. A shard then needs only the frames
 //! that other shards have sent in the window before. They arrive at the switches that are linked to other shards. So
 //! each shard first processes its other partitions, which are all hosts and the inner switches. Then it waits until all
-//! shards have finished the window before, and processes the switches that are linked to other shards. A shard with less
-//! work in one window thus does not wait if it has more in the next one.
+//! shards have finished the window before, and processes the switches that are linked to other shards. A shard with
+//! less work in one window thus does not wait if it has more in the next one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -17,35 +17,10 @@ use super::handler_access::{HandlerAccess, lock_spinning};
 use super::layout::Layout;
 use super::mail::MailedFrame;
 use super::shard::Shard;
-use super::shard_window::{HostWindow, PhaseResult, Window};
+use super::window::{BATCH_WINDOWS_MAX, HostWindow, PhaseResult, Window, WindowBatch};
 
-/// Largest number of windows in a batch.
-pub(super) const BATCH_WINDOWS_MAX: u64 = 16;
-
-/// Consecutive windows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WindowBatch {
-    /// The first window. All completions in it are local.
-    pub(super) first: Window,
-    /// Length of the other windows.
-    pub(super) interval: Picos,
-    /// Time after which no event is processed.
-    pub(super) target: Picos,
-    /// Largest number of windows, at most [`BATCH_WINDOWS_MAX`].
-    pub(super) windows: u64,
-}
-
-impl WindowBatch {
-    /// Returns a window by its number. Returns `None` after the end of the batch.
-    fn window(&self, number: u64) -> Option<Window> {
-        if number == 0 {
-            return Some(self.first);
-        }
-        let begin = Picos(self.first.interval_end.0 + (number - 1) * self.interval.0);
-        let is_in_batch = number < self.windows && begin <= self.target;
-        is_in_batch.then(|| Window::until(begin, begin + self.interval, self.target))
-    }
-}
+/// If hosts have a completion for at most this number of events, a shard keeps the lock of the handler.
+const EVENTS_PER_COMPLETION_MAX: u64 = 12;
 
 /// What the shards exchange during a batch.
 #[derive(Debug, Default)]
@@ -171,24 +146,21 @@ impl Shard {
                 break;
             }
             self.prepare(window);
-            let inner = 0..self.due_inner_partitions();
+            let (hosts, inner) = (self.due_host_groups(), self.due_inner_partitions());
+            let mut of_window = self.run_hosts_of_batch(hosts, window, (layout, handler));
             let mut run = |shard: &mut Shard, positions| {
-                shard.run_partitions(
-                    positions,
-                    window,
-                    HostWindow::WithLocalCompletions,
-                    (layout, handler),
-                )
+                let hosts = HostWindow::WithLocalCompletions;
+                shard.run_partitions(positions, window, hosts, (layout, handler))
             };
-            let mut of_window = run(self, inner.clone());
+            of_window = of_window.and(run(self, hosts..inner));
             if !exchange.wait_for_all(number, spins) {
                 break;
             }
             if number > 0 {
                 self.take_mail_of_batch(exchange, number - 1);
-                self.add_due_switches(inner.end, window);
+                self.add_due_switches(inner, window);
             }
-            let outer = inner.end..self.due_partitions.len();
+            let outer = inner..self.due_partitions.len();
             of_window = of_window.and(run(self, outer));
             if !self.due_partitions.is_empty() {
                 of_window.windows_with_events = 1 << number;
@@ -200,6 +172,29 @@ impl Shard {
             }
             result = result.and(of_window);
         }
+        result
+    }
+
+    /// Processes the first `hosts` prepared partitions, which are groups of hosts.
+    ///
+    /// If the hosts have many completions, the shard keeps the lock of the handler meanwhile. The memory of the jobs
+    /// then moves to this core once in a window, and not for each completion. Other shards process their switches in
+    /// this time.
+    fn run_hosts_of_batch(
+        &mut self,
+        hosts: usize,
+        window: Window,
+        (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
+    ) -> PhaseResult {
+        let (events, calls) = (self.counters.events, handler.calls());
+        if self.completes_often {
+            handler.keep_lock();
+        }
+        let completions = HostWindow::WithLocalCompletions;
+        let result = self.run_partitions(0..hosts, window, completions, (layout, handler));
+        handler.release_lock();
+        let (events, calls) = (self.counters.events - events, handler.calls() - calls);
+        self.completes_often = calls * EVENTS_PER_COMPLETION_MAX > events;
         result
     }
 

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::completions::CompletionHandler;
-use super::handler_access::HandlerAccess;
+use super::handler_access::{HandlerAccess, SharedHandler};
 use super::layout::Layout;
 use super::shard::Shard;
-use super::shard_window::{PhaseResult, WindowPhase};
+use super::window::{PhaseResult, WindowPhase};
 use super::window_batch::{BatchExchange, deliver_mail_of_batch};
 
 /// A function that each thread of a run calls at its start, with its number from 0. Used to pin the thread to a core.
@@ -176,11 +176,12 @@ pub(super) fn with_workers<R>(
             start(0);
         }
         for (index, handover) in handovers.iter().enumerate() {
-            let (handler, exchange) = (HandlerAccess::Shared(&handler), &exchange);
+            let (handler, exchange) = (&handler, &exchange);
             scope.spawn(move || {
                 if let Some(start) = thread_start {
                     start(index + 1);
                 }
+                let handler = HandlerAccess::Shared(SharedHandler::new(handler));
                 process_work(handover, (layout, handler), (exchange, spins));
             });
         }
@@ -189,7 +190,7 @@ pub(super) fn with_workers<R>(
             exchange: &exchange,
             spins,
         };
-        run(&workers, HandlerAccess::Shared(&handler))
+        run(&workers, HandlerAccess::Shared(SharedHandler::new(&handler)))
     })
 }
 
