@@ -400,7 +400,8 @@ impl CompletionHandler for PanickingHandler {
 #[test]
 fn a_panic_in_a_thread_ends_the_run() {
     let text = FABRIC_LAB.replace("DELAY", "1us") + WORKLOADS[0];
-    for host in 0..6 {
+    // The first host is in the shard of the calling thread.
+    for host in [0, 5] {
         let mut lab = new_lab(&text, Order::Windows(3));
         lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
         let fabric = &mut lab.simulation.fabric;

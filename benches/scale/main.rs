@@ -3,12 +3,15 @@
 //!     cargo bench --bench scale                                  # the labs that the ratios need
 //!     cargo bench --bench scale -- --labs fat-tree-k32,fat-tree-k64
 //!     cargo bench --bench scale -- --program OTHER/xoff          # another build, for a comparison
+//!     cargo bench --bench scale -- --threads                     # two threads, see threads.rs
 //!
 //! Each lab of testbeds/scale runs three times in every round: until 1 ns of model time, which builds the fabric, until
 //! 1 ns with a report in a file and another one as printed JSON, and to its end. All times are processor time of the
 //! whole process. The peak memory is the largest of the three runs. The lab `permutation` of testbeds/fabrics is the
 //! reference: a machine that runs it at another rate than 10 million frame-hops per second has other absolute times.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a bench")]
+
+mod threads;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -66,7 +69,10 @@ struct Arguments {
     /// Number of rounds. The result is the median round of each lab.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Names of labs in testbeds/scale, without `.xoff.yml`.
+    /// Compare one run with two threads with two runs with one thread.
+    #[arg(long)]
+    threads: bool,
+    /// Names of labs in testbeds/scale, without `.xoff.yml`. With `--threads`, names of the results.
     #[arg(long, value_delimiter = ',')]
     labs: Vec<String>,
     /// The program to measure.
@@ -119,7 +125,11 @@ fn main() -> ExitCode {
         println!("scale: skipped: it takes minutes; run it with `cargo bench --bench scale`");
         return ExitCode::SUCCESS;
     }
-    let outcome = run(&arguments).map(BenchOutcome::from);
+    let result = match arguments.threads {
+        true => threads::run(&arguments.program, arguments.rounds, &arguments.labs),
+        false => run(&arguments),
+    };
+    let outcome = result.map(BenchOutcome::from);
     finish_bench(outcome, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
