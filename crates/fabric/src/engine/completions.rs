@@ -16,8 +16,8 @@ use crate::observer::Observer;
 /// Handles the completions of hosts during [`Fabric::run_with`](super::Fabric::run_with), and acts on hosts at times of
 /// its own.
 pub trait CompletionHandler: Send {
-    /// Returns the effect of completions in the next window. A window is shorter than the time of a frame from one host
-    /// to another.
+    /// Returns the effect of completions until a message that is posted from now on can arrive. This is longer than the
+    /// next two windows, because such a message crosses two links.
     fn scope(&self) -> CompletionScope;
 
     /// Returns whether no step of a job ends in the next window. Called only with

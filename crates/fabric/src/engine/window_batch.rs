@@ -139,9 +139,9 @@ impl Shard {
         let mut result = PhaseResult::NOTHING;
         for number in 0..batch.windows {
             let Some(window) = batch.window(number) else { break };
-            // A message that is posted from now on was posted after the begin of the window before: all shards have
-            // finished the windows before that one. Such a message does not arrive in this window, because two links
-            // are longer than two windows.
+            // Other shards can still be in the previous window, and have finished the windows before it. A message that
+            // is not posted yet is therefore posted in the previous window or later. It does not arrive in this window,
+            // because two links are longer than two windows.
             if !exchange.may_begin(number, || self.completions_are_local(window, layout, handler)) {
                 break;
             }
