@@ -23,6 +23,7 @@ mod running;
 mod shard;
 mod shard_window;
 mod skipped_time;
+mod spinning;
 mod window;
 mod window_batch;
 mod workers;

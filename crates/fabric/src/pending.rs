@@ -97,8 +97,7 @@ impl PendingEvents {
         self.window.span()
     }
 
-    /// Returns the length of the intervals into which time is divided. A window never extends over the end of an
-    /// interval.
+    /// Returns the length of the intervals into which time is divided ([`PendingEvents::end_of_interval`]).
     pub(super) fn interval(&self) -> Picos {
         self.calendar.interval()
     }

@@ -1,9 +1,9 @@
 //! Access of the threads of a run to its completion handler.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::completions::CompletionHandler;
+use super::spinning::spin_until;
 
 /// The completion handler, as one thread of a run sees it.
 pub(super) enum HandlerAccess<'a, 'h> {
@@ -89,17 +89,9 @@ const LOCK_SPINS: u32 = 2_000;
 /// Locks a mutex that other threads hold for a few microseconds. Waking up a sleeping thread takes longer, so the
 /// thread tries again and again. A poisoned mutex is locked too: the panic of the other thread ends the run anyway.
 pub(super) fn lock_spinning<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    let mut attempts = 0;
-    loop {
-        match mutex.try_lock() {
-            Ok(guard) => return guard,
-            Err(TryLockError::Poisoned(poisoned)) => return PoisonError::into_inner(poisoned),
-            Err(TryLockError::WouldBlock) => attempts += 1,
-        }
-        if attempts < LOCK_SPINS {
-            std::hint::spin_loop();
-        } else {
-            thread::yield_now();
-        }
-    }
+    spin_until(LOCK_SPINS, || match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    })
 }

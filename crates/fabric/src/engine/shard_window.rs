@@ -26,7 +26,7 @@ impl Shard {
         &mut self,
         phase: WindowPhase,
         (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
-        exchange: (&BatchExchange, u32),
+        exchange: &BatchExchange,
     ) -> PhaseResult {
         match phase {
             WindowPhase::Prepare(window) => {

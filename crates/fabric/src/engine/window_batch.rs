@@ -17,6 +17,7 @@ use super::handler_access::{HandlerAccess, lock_spinning};
 use super::layout::Layout;
 use super::mail::MailedFrame;
 use super::shard::Shard;
+use super::spinning::spin_until;
 use super::window::{BATCH_WINDOWS_MAX, HostWindow, PhaseResult, Window, WindowBatch};
 
 /// If hosts have a completion for at most this number of events, a shard keeps the lock of the handler.
@@ -36,6 +37,8 @@ pub(super) struct BatchExchange {
     has_ended: Mutex<bool>,
     /// Whether a thread has panicked.
     is_aborted: AtomicBool,
+    /// Number of checks before a waiting thread lets other threads run.
+    spins: u32,
 }
 
 /// Number of windows that a shard has finished, in a cache line of its own.
@@ -44,12 +47,19 @@ pub(super) struct BatchExchange {
 struct ShardProgress(AtomicU64);
 
 impl BatchExchange {
-    pub(super) fn new(shards: usize) -> BatchExchange {
+    /// Creates the exchange of a number of shards. See [`spin_until`] for `spins`.
+    pub(super) fn new(shards: usize, spins: u32) -> BatchExchange {
         BatchExchange {
+            spins,
             progress: (0..shards).map(|_| ShardProgress::default()).collect(),
             mail: (0..shards * shards * 2).map(|_| Mutex::default()).collect(),
             ..BatchExchange::default()
         }
+    }
+
+    /// Returns the number of checks before a waiting thread lets other threads run.
+    pub(super) fn spins(&self) -> u32 {
+        self.spins
     }
 
     /// Prepares the exchange for a batch, while no shard processes one.
@@ -85,22 +95,16 @@ impl BatchExchange {
     }
 
     /// Waits until all shards have finished a number of windows. Returns false if a thread has panicked.
-    fn wait_for_all(&self, windows: u64, spins: u32) -> bool {
-        for progress in &self.progress {
-            let mut checks = 0;
-            while progress.0.load(Ordering::Acquire) < windows {
-                if self.is_aborted.load(Ordering::Relaxed) {
-                    return false;
-                }
-                checks += 1;
-                if checks < spins {
-                    std::hint::spin_loop();
+    fn wait_for_all(&self, windows: u64) -> bool {
+        self.progress.iter().all(|progress| {
+            spin_until(self.spins, || {
+                if progress.0.load(Ordering::Acquire) >= windows {
+                    Some(true)
                 } else {
-                    thread::yield_now();
+                    self.is_aborted.load(Ordering::Relaxed).then_some(false)
                 }
-            }
-        }
-        true
+            })
+        })
     }
 
     /// Marks a window as finished. The frames for other shards must be in the lists.
@@ -133,7 +137,7 @@ impl Shard {
         &mut self,
         batch: WindowBatch,
         (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
-        (exchange, spins): (&BatchExchange, u32),
+        exchange: &BatchExchange,
     ) -> PhaseResult {
         let _abort = AbortGuard(exchange);
         let mut result = PhaseResult::NOTHING;
@@ -153,7 +157,7 @@ impl Shard {
                 shard.run_partitions(positions, window, hosts, (layout, handler))
             };
             of_window = of_window.and(run(self, hosts..inner));
-            if !exchange.wait_for_all(number, spins) {
+            if !exchange.wait_for_all(number) {
                 break;
             }
             if number > 0 {

@@ -11,6 +11,7 @@ use super::completions::CompletionHandler;
 use super::handler_access::{HandlerAccess, SharedHandler};
 use super::layout::Layout;
 use super::shard::Shard;
+use super::spinning::spin_until;
 use super::window::{PhaseResult, WindowPhase};
 use super::window_batch::{BatchExchange, deliver_mail_of_batch};
 
@@ -44,19 +45,10 @@ struct Work {
 impl Handover {
     /// Waits until the state is one of two values, and returns it.
     fn wait_for(&self, wanted: [u32; 2], spins: u32) -> u32 {
-        let mut checks = 0;
-        loop {
+        spin_until(spins, || {
             let state = self.state.load(Ordering::Acquire);
-            if wanted.contains(&state) {
-                return state;
-            }
-            checks += 1;
-            if checks < spins {
-                std::hint::spin_loop();
-            } else {
-                thread::yield_now();
-            }
-        }
+            wanted.contains(&state).then_some(state)
+        })
     }
 
     /// Sends a shard to the thread.
@@ -97,7 +89,6 @@ impl Drop for EndGuard<'_> {
 pub(super) struct Workers<'a> {
     handovers: &'a [Handover],
     exchange: &'a BatchExchange,
-    spins: u32,
 }
 
 impl Workers<'_> {
@@ -124,9 +115,9 @@ impl Workers<'_> {
             };
             handover.send_work(work);
         }
-        let mut result = shards[0].run_phase(phase, (layout, handler), (self.exchange, self.spins));
+        let mut result = shards[0].run_phase(phase, (layout, handler), self.exchange);
         for handover in self.handovers {
-            handover.wait_for([DONE, ENDED], self.spins);
+            handover.wait_for([DONE, ENDED], self.exchange.spins());
             let work = handover.take_work().filter(|work| work.result.is_some());
             let Some(Work {
                 shard,
@@ -156,19 +147,18 @@ pub(super) fn with_workers<R>(
     run: impl FnOnce(&Workers<'_>, HandlerAccess<'_, '_>) -> R,
 ) -> R {
     let handovers: Vec<Handover> = (1..shard_count).map(|_| Handover::default()).collect();
-    let exchange = BatchExchange::new(shard_count);
     if handovers.is_empty() {
         let workers = Workers {
             handovers: &handovers,
-            exchange: &exchange,
-            spins: 0,
+            exchange: &BatchExchange::new(shard_count, 0),
         };
         return run(&workers, HandlerAccess::Exclusive(handler));
     }
-    let handler = Mutex::new(handler);
     // A thread that waits for a core must not keep this core busy.
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let spins = if shard_count <= cores { SPINS } else { 0 };
+    let exchange = BatchExchange::new(shard_count, spins);
+    let handler = Mutex::new(handler);
     thread::scope(|scope| {
         // If the calling thread panics, the threads still end.
         let _ends: Vec<EndGuard<'_>> = handovers.iter().map(EndGuard).collect();
@@ -182,13 +172,12 @@ pub(super) fn with_workers<R>(
                     start(index + 1);
                 }
                 let handler = HandlerAccess::Shared(SharedHandler::new(handler));
-                process_work(handover, (layout, handler), (exchange, spins));
+                process_work(handover, (layout, handler), exchange);
             });
         }
         let workers = Workers {
             handovers: &handovers,
             exchange: &exchange,
-            spins,
         };
         run(&workers, HandlerAccess::Shared(SharedHandler::new(&handler)))
     })
@@ -198,10 +187,10 @@ pub(super) fn with_workers<R>(
 fn process_work(
     handover: &Handover,
     (layout, mut handler): (&Layout, HandlerAccess<'_, '_>),
-    exchange: (&BatchExchange, u32),
+    exchange: &BatchExchange,
 ) {
     let _end = EndGuard(handover);
-    while handover.wait_for([SENT, ENDED], exchange.1) == SENT {
+    while handover.wait_for([SENT, ENDED], exchange.spins()) == SENT {
         let Some(mut work) = handover.take_work() else {
             return;
         };
