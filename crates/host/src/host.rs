@@ -470,6 +470,11 @@ impl Host {
         self.queue_pairs.completions()
     }
 
+    /// Returns the completions that [`Host::completions`] would take, oldest first.
+    pub fn pending_completions(&self) -> impl DoubleEndedIterator<Item = &Completion> {
+        self.queue_pairs.pending_completions()
+    }
+
     /// Returns whether [`Host::completions`] would return a completion.
     #[inline]
     pub fn has_completions(&self) -> bool {

@@ -304,6 +304,10 @@ impl QueuePairs {
         self.endpoint.completions()
     }
 
+    pub(super) fn pending_completions(&self) -> impl DoubleEndedIterator<Item = &Completion> {
+        self.endpoint.pending_completions()
+    }
+
     pub(super) fn has_completions(&self) -> bool {
         self.endpoint.has_completions()
     }

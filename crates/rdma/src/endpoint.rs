@@ -312,6 +312,11 @@ impl Endpoint {
         self.shared.completions.drain()
     }
 
+    /// Returns the completions that [`completions`](Endpoint::completions) would remove, oldest first.
+    pub fn pending_completions(&self) -> impl DoubleEndedIterator<Item = &Completion> {
+        self.shared.completions.iter()
+    }
+
     /// Returns whether [`completions`](Endpoint::completions) would return a completion.
     #[inline]
     pub fn has_completions(&self) -> bool {

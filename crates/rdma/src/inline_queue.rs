@@ -83,6 +83,11 @@ impl<T> InlineQueue<T> {
         }
     }
 
+    /// Returns the elements, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.first.iter().chain(&self.rest)
+    }
+
     /// Removes all elements.
     pub fn clear(&mut self) {
         self.first = None;

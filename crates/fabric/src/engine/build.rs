@@ -142,7 +142,6 @@ fn new_shards(
             inboxes: (0..layout.shard_count).map(|_| Vec::new()).collect(),
             first_mail: Picos::NEVER,
             due_partitions: Vec::new(),
-            completes_often: false,
             added_partitions: Vec::new(),
             insertions: None,
         }

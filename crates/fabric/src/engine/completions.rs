@@ -6,6 +6,8 @@ use std::ops::ControlFlow;
 use xoff_dataplane::Picos;
 use xoff_host::Host;
 use xoff_rdma::Completion;
+#[cfg(doc)]
+use xoff_rdma::CompletionKind;
 pub use xoff_workload::CompletionScope;
 
 use super::layout::Layout;
@@ -48,6 +50,9 @@ pub trait CompletionHandler: Send {
     /// Takes the completions ([`JobHosts::take_completions`]) and acts on them. Called in windows in which completions
     /// act only on the host at which they occur. `hosts` contains the hosts of one shard. Several threads call this
     /// method, one after the other and in any order of their hosts, so the result must not depend on this order.
+    ///
+    /// Only the completion of a received message ([`CompletionKind::Received`]) may change the host. Other completions
+    /// are possibly taken later in the window, after the next events of the host.
     fn handle_local_completions(&mut self, hosts: &mut FabricHosts<'_>);
 
     /// Takes the completions and acts on any host. Called after each event with a completion, in the order of time.

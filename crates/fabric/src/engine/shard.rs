@@ -120,8 +120,6 @@ pub(super) struct Shard {
     pub(super) first_mail: Picos,
     /// Partitions that have events in the current window.
     pub(super) due_partitions: Vec<u32>,
-    /// Whether hosts had many completions in the last window of a batch.
-    pub(super) completes_often: bool,
     /// Buffer for partitions that are added to `due_partitions`.
     pub(super) added_partitions: Vec<u32>,
     /// Number of the latest inserted event if events are ordered by insertion, and `None` otherwise.

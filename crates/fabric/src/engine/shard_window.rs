@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use xoff_dataplane::route::RouteHint;
 use xoff_dataplane::{FrameHandle, Picos, prefetch};
+use xoff_rdma::CompletionKind;
 
 use super::SIMULTANEOUS_EVENTS_MAX;
-use super::completions::{AccessibleShards, FabricHosts};
+use super::completions::{AccessibleShards, CompletionHandler, FabricHosts};
 use super::handler_access::HandlerAccess;
 use super::layout::Layout;
 use super::prefetching::ActiveHosts;
@@ -19,6 +20,12 @@ use crate::plan::LinkEnd;
 
 /// Number of destinations whose routes are cached while a window is opened.
 const CACHED_ROUTES: usize = 64;
+
+/// Number of hosts with delayed completions from which a shard handles the completions, if no other thread uses the
+/// handler.
+const COMPLETING_HOSTS_MIN: usize = 32;
+/// Number of hosts with delayed completions from which a shard waits for the handler.
+const COMPLETING_HOSTS_MAX: usize = 256;
 
 impl Shard {
     /// Does a part of the work for a window.
@@ -71,7 +78,7 @@ impl Shard {
     }
 
     /// Takes the partitions that have events in the window into `due`, in ascending order.
-    fn take_due_partitions(&mut self, window: Window, due: &mut Vec<u32>) {
+    pub(super) fn take_due_partitions(&mut self, window: Window, due: &mut Vec<u32>) {
         let pending = &mut self.pending;
         pending.take_partitions_before(window.interval_end, due);
         due.retain(|partition| pending.keep_if_due(*partition, window.limit));
@@ -133,13 +140,17 @@ impl Shard {
                 self.run_partition((*partition, hosts), window, (layout, handler), &mut records);
             result.latest = result.latest.max(latest);
             result.is_stuck |= is_stuck;
+            if self.completing_hosts.len() >= COMPLETING_HOSTS_MIN {
+                self.try_handle_delayed_completions(layout, handler);
+            }
         }
         self.due_partitions = due;
         self.records = records;
         result
     }
 
-    /// Processes the events of a partition in a window. Returns the time of the last event, and whether model time
+    /// Processes the events of a partition in a window, or only those until a host has received a message
+    /// ([`HostWindow::WithDelayedCompletions`]). Returns the time of the last event, and whether model time
     /// does not advance.
     fn run_partition(
         &mut self,
@@ -164,6 +175,12 @@ impl Shard {
                 records.begin_event(event.key());
             }
             if self.process_event(event, route_hint, records) {
+                if hosts == HostWindow::WithDelayedCompletions {
+                    if self.has_received_message(partition) {
+                        break;
+                    }
+                    continue;
+                }
                 debug_assert_eq!(
                     hosts,
                     HostWindow::WithLocalCompletions,
@@ -180,6 +197,60 @@ impl Shard {
         }
         self.close_window();
         (at, is_stuck)
+    }
+
+    /// Returns whether a host of a group has received a message now.
+    fn has_received_message(&self, group: usize) -> bool {
+        let hosts = &self.hosts[self.partitions.hosts_in_group(group, self.hosts.len())];
+        hosts.iter().any(|node| {
+            let completions = node.host.pending_completions().rev();
+            let mut latest = completions.take_while(|completion| completion.at == self.now);
+            latest.any(|completion| matches!(completion.kind, CompletionKind::Received { .. }))
+        })
+    }
+
+    /// Handles the completions of all listed hosts ([`HostWindow::WithDelayedCompletions`]).
+    pub(super) fn handle_delayed_completions(
+        &mut self,
+        layout: &Layout,
+        handler: &mut HandlerAccess<'_, '_>,
+    ) {
+        while !self.completing_hosts.is_empty() {
+            handler.with(|handler| self.handle_completions_of_listed_hosts(layout, handler));
+        }
+    }
+
+    /// As [`Shard::handle_delayed_completions`], unless another thread uses the handler and few hosts are listed.
+    #[inline(never)]
+    fn try_handle_delayed_completions(&mut self, layout: &Layout, handler: &mut HandlerAccess<'_, '_>) {
+        if self.completing_hosts.len() >= COMPLETING_HOSTS_MAX {
+            return self.handle_delayed_completions(layout, handler);
+        }
+        handler.try_with(|handler| self.handle_completions_of_listed_hosts(layout, handler));
+    }
+
+    /// Lets the handler act on the completions of each listed host, at the time of its latest completion.
+    fn handle_completions_of_listed_hosts(&mut self, layout: &Layout, handler: &mut dyn CompletionHandler) {
+        let mut listed = std::mem::take(&mut self.completing_hosts);
+        let mut listed_again = Vec::new();
+        for host in listed.drain(..) {
+            let mut completions = self.hosts[host as usize].host.pending_completions();
+            let Some(at) = completions.next_back().map(|latest| latest.at) else {
+                continue;
+            };
+            drop(completions);
+            self.set_time(at);
+            self.completing_hosts.push(host);
+            handler.handle_local_completions(&mut FabricHosts {
+                layout,
+                shards: AccessibleShards::One(self),
+                now: at,
+                observer: &mut (),
+            });
+            listed_again.append(&mut self.completing_hosts);
+        }
+        listed.append(&mut listed_again);
+        self.completing_hosts = listed;
     }
 
     /// Opens a window of the partitions `open`: all hosts, or one partition. `filled` contains the partitions that have

@@ -11,6 +11,9 @@ pub(super) enum HostWindow {
     WithoutCompletions,
     /// Each group of hosts is a partition. The handler acts on completions at once.
     WithLocalCompletions,
+    /// Each group of hosts is a partition. After a host has received a message, its partition stops until the handler
+    /// has acted on the completion.
+    WithDelayedCompletions,
     /// A completion can act on any host. One thread processes the events of all hosts in one order.
     Joint,
 }

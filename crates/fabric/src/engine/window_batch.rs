@@ -20,9 +20,6 @@ use super::shard::Shard;
 use super::spinning::spin_until;
 use super::window::{BATCH_WINDOWS_MAX, HostWindow, PhaseResult, Window, WindowBatch};
 
-/// If hosts have a completion for at most this number of events, a shard keeps the lock of the handler.
-const EVENTS_PER_COMPLETION_MAX: u64 = 12;
-
 /// What the shards exchange during a batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchExchange {
@@ -181,24 +178,35 @@ impl Shard {
 
     /// Processes the first `hosts` prepared partitions, which are groups of hosts.
     ///
-    /// If the hosts have many completions, the shard keeps the lock of the handler meanwhile. The memory of the jobs
-    /// then moves to this core once in a window, and not for each completion. Other shards process their switches in
-    /// this time.
+    /// Threads use the handler one after the other. So a shard first processes its hosts up to their completions, and
+    /// then locks the handler once for many hosts. After that, the hosts with remaining events continue.
     fn run_hosts_of_batch(
         &mut self,
         hosts: usize,
         window: Window,
         (layout, handler): (&Layout, &mut HandlerAccess<'_, '_>),
     ) -> PhaseResult {
-        let (events, calls) = (self.counters.events, handler.calls());
-        if self.completes_often {
-            handler.keep_lock();
+        let completions = HostWindow::WithDelayedCompletions;
+        let mut result = self.run_partitions(0..hosts, window, completions, (layout, handler));
+        let prepared = std::mem::take(&mut self.due_partitions);
+        loop {
+            self.handle_delayed_completions(layout, handler);
+            // The rest of the events of a stuck host would never end.
+            if result.is_stuck {
+                break;
+            }
+            let mut continued = std::mem::take(&mut self.added_partitions);
+            self.take_due_partitions(window, &mut continued);
+            let count = continued.len();
+            self.due_partitions = continued;
+            debug_assert_eq!(self.due_host_groups(), count);
+            result = result.and(self.run_partitions(0..count, window, completions, (layout, handler)));
+            self.added_partitions = std::mem::take(&mut self.due_partitions);
+            if count == 0 {
+                break;
+            }
         }
-        let completions = HostWindow::WithLocalCompletions;
-        let result = self.run_partitions(0..hosts, window, completions, (layout, handler));
-        handler.release_lock();
-        let (events, calls) = (self.counters.events - events, handler.calls() - calls);
-        self.completes_often = calls * EVENTS_PER_COMPLETION_MAX > events;
+        self.due_partitions = prepared;
         result
     }
 

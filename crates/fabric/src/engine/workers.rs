@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::completions::CompletionHandler;
-use super::handler_access::{HandlerAccess, SharedHandler};
+use super::handler_access::HandlerAccess;
 use super::layout::Layout;
 use super::shard::Shard;
 use super::spinning::spin_until;
@@ -171,15 +171,14 @@ pub(super) fn with_workers<R>(
                 if let Some(start) = thread_start {
                     start(index + 1);
                 }
-                let handler = HandlerAccess::Shared(SharedHandler::new(handler));
-                process_work(handover, (layout, handler), exchange);
+                process_work(handover, (layout, HandlerAccess::Shared(handler)), exchange);
             });
         }
         let workers = Workers {
             handovers: &handovers,
             exchange: &exchange,
         };
-        run(&workers, HandlerAccess::Shared(SharedHandler::new(&handler)))
+        run(&workers, HandlerAccess::Shared(&handler))
     })
 }
 
