@@ -63,7 +63,6 @@ pub struct Jobs {
     workload: Workload,
     queue_pairs: JobQueuePairs,
     posts: Vec<MessagePost>,
-    completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
     /// Time and host of the failure of each entry of `failed`, sorted.
     failed_at: Vec<(Picos, usize)>,
@@ -111,7 +110,6 @@ impl Jobs {
         let mut jobs = Jobs {
             queue_pairs: JobQueuePairs::new(&workload, &reference_transports, hosts.host_count()),
             posts: Vec::new(),
-            completions: Vec::new(),
             failed: Vec::new(),
             failed_at: Vec::new(),
             reference,
@@ -310,12 +308,7 @@ impl Jobs {
 
     /// Takes the completions of all hosts and posts the messages that depend on them.
     pub fn process_completions(&mut self, hosts: &mut impl JobHosts) {
-        let mut completions = std::mem::take(&mut self.completions);
-        hosts.take_completions(|host, completion| completions.push((host, completion)));
-        for (host, completion) in completions.drain(..) {
-            self.process_completion(host, &completion);
-        }
-        self.completions = completions;
+        hosts.take_completions(|host, completion| self.process_completion(host, &completion));
         self.submit_posts(hosts);
     }
 
@@ -334,7 +327,7 @@ impl Jobs {
             }
             CompletionKind::Received { .. } if !role.posts => {
                 let pair = self.queue_pairs.pair_mut(role.pair);
-                if let Some(message) = pair.expected.pop_front() {
+                if let Some(message) = pair.take_expected() {
                     self.workload.received(now, message, &mut self.posts);
                 }
             }

@@ -28,6 +28,8 @@ const _: () = assert!(HEADERS_LEN_MAX <= PREFIX_MAX);
 const TOS: usize = ETHERNET_LEN + 1;
 /// Offset of the IPv4 destination address in an untagged frame.
 const DESTINATION: usize = ETHERNET_LEN + 16;
+/// Offset of the word that ends with the destination queue pair of the BTH, in an untagged IPv4 packet.
+const DESTINATION_QP: usize = ETHERNET_LEN + 20 + 8 + 4;
 /// Offset of the second cache line in the bytes of a slot.
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(FrameSlot, bytes);
 const NONE: u32 = u32::MAX;
@@ -272,6 +274,16 @@ impl FabricStore {
         let slot = self.slots.items.get(frame.0 as usize)?;
         let bytes = slot.bytes[START as usize + DESTINATION..].first_chunk()?;
         (slot.flags & PARSED != 0).then(|| u32::from_be_bytes(*bytes))
+    }
+
+    /// Returns the number of the destination queue pair of a packet, 24 bits. Returns `None` for frames that are not
+    /// parsed. The packet must be a RoCE packet.
+    #[inline]
+    pub(super) fn destination_qp(&self, frame: FrameHandle) -> Option<u32> {
+        let slot = self.slots.items.get(frame.0 as usize)?;
+        let [_, number @ ..] = slot.bytes[START as usize + DESTINATION_QP..].first_chunk::<4>()?;
+        let [high, middle, low] = number.map(u32::from);
+        (slot.flags & PARSED != 0).then_some(high << 16 | middle << 8 | low)
     }
 
     /// Returns the flow hash of a frame for which [`FabricStore::destination`] returns an address.

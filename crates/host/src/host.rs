@@ -142,7 +142,8 @@ impl Host {
     }
 
     /// Fetches the memory that nearly every event uses, without waiting for it. A caller with many hosts calls this
-    /// method some events before an event of the host, and [`Host::prefetch_queue_pairs`] some events later.
+    /// method some events before an event of the host, and [`Host::prefetch_receiver`] or [`Host::prefetch_senders`]
+    /// some events later.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
@@ -152,14 +153,21 @@ impl Host {
         prefetch(&self.receive_buffer);
     }
 
-    /// Fetches the memory of the queue pairs, see [`Host::prefetch`]. [`Host::prefetch_controllers`] follows some
-    /// events later.
+    /// Fetches the memory that a packet for the queue pair with this number uses, see [`Host::prefetch`]. The packet is
+    /// a request, or an acknowledgement if `is_acknowledge` is true.
     #[inline]
-    pub fn prefetch_queue_pairs(&self) {
-        self.queue_pairs.prefetch_each();
+    pub fn prefetch_receiver(&self, number: u32, is_acknowledge: bool) {
+        self.queue_pairs.prefetch_receiver(number, is_acknowledge);
     }
 
-    /// Fetches the memory of the congestion controllers, see [`Host::prefetch_queue_pairs`].
+    /// Fetches the memory that the next data packet of the host uses, see [`Host::prefetch`].
+    /// [`Host::prefetch_controllers`] follows some events later.
+    #[inline]
+    pub fn prefetch_senders(&self) {
+        self.queue_pairs.prefetch_senders();
+    }
+
+    /// Fetches the memory of the congestion controllers, see [`Host::prefetch_senders`].
     #[inline]
     pub fn prefetch_controllers(&self) {
         self.queue_pairs.prefetch_controllers();

@@ -112,9 +112,6 @@ impl EmittedFrame {
     }
 }
 
-/// Largest number of paths that are fetched before it is known which of them a packet needs.
-const PREFETCHED_PATHS_MAX: usize = 2;
-
 /// All queue pairs of a host.
 #[derive(Debug)]
 #[repr(C)]
@@ -212,14 +209,25 @@ impl QueuePairs {
         self.endpoint.prefetch_controllers();
     }
 
-    /// See [`Host::prefetch_queue_pairs`](super::Host::prefetch_queue_pairs).
+    /// See [`Host::prefetch_receiver`](super::Host::prefetch_receiver).
     #[inline]
-    pub(super) fn prefetch_each(&self) {
-        self.endpoint.prefetch_queue_pairs();
-        if self.paths.len() <= PREFETCHED_PATHS_MAX {
-            for path in &self.paths {
-                path.prefetch();
-            }
+    pub(super) fn prefetch_receiver(&self, number: u32, is_acknowledge: bool) {
+        let index = self.endpoint.prefetch_receiver(number, is_acknowledge);
+        if let Some(index) = index.filter(|_| !is_acknowledge) {
+            self.prefetch_path(index);
+        }
+    }
+
+    /// See [`Host::prefetch_senders`](super::Host::prefetch_senders).
+    #[inline]
+    pub(super) fn prefetch_senders(&self) {
+        self.endpoint.prefetch_senders(|index| self.prefetch_path(index));
+    }
+
+    #[inline]
+    fn prefetch_path(&self, index: QpIndex) {
+        if let Some(path) = self.paths.get(index.0 as usize) {
+            path.prefetch();
         }
     }
 

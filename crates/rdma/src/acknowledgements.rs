@@ -168,7 +168,7 @@ impl Requester {
             self.on_implied_nak(env);
             return;
         }
-        self.held_responses.acked_to = self.held_responses.acked_to.max(acked_end);
+        self.held_responses.store_acknowledgement(acked_end);
         match env.config.out_of_order {
             None => self.on_implied_nak(env),
             Some(tolerated) if self.held_responses.gap_deadline == Picos::NEVER && !self.read_gap => {
@@ -186,7 +186,7 @@ impl Requester {
             self.held_responses.gap_deadline = Picos::NEVER;
             return;
         }
-        let acked_to = self.held_responses.acked_to;
+        let acked_to = self.held_responses.acked_to();
         let acknowledges_requests = acked_to > self.unacked;
         loop {
             self.acknowledge_before(env, acked_to);

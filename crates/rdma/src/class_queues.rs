@@ -125,8 +125,8 @@ pub(super) struct ClassQueues {
     waiting: u8,
     /// Classes that use round robin and have had queue pairs with data. Bit *n* is class *n*.
     round_robin_classes: u8,
-    /// The class whose queue changed last.
-    latest_class: u8,
+    /// The class whose queue changed last, and the one that changed last before it.
+    latest_classes: [u8; 2],
     /// Number of queue pairs that were queued so far, in all classes.
     order: u64,
     earliest: [Picos; CLASS_COUNT],
@@ -140,7 +140,7 @@ impl Default for ClassQueues {
             earliest: [Picos::NEVER; CLASS_COUNT],
             waiting: 0,
             round_robin_classes: 0,
-            latest_class: 0,
+            latest_classes: [0; 2],
             order: 0,
         }
     }
@@ -159,12 +159,15 @@ impl ClassQueues {
         self.waiting
     }
 
-    /// Fetches the queue of the class that changed last, without waiting for it. A queue pair normally uses one class.
+    /// Fetches the queues of the two classes that changed last, without waiting for them. Queue pairs normally use one
+    /// class for data and one for acknowledgements.
     #[inline]
-    pub(super) fn prefetch_latest_class(&self) {
-        let queue = &self.queues[usize::from(self.latest_class) % CLASS_COUNT];
-        prefetch(queue);
-        prefetch(&queue.waiting);
+    pub(super) fn prefetch_latest_classes(&self) {
+        for class in self.latest_classes {
+            let queue = &self.queues[usize::from(class) % CLASS_COUNT];
+            prefetch(queue);
+            prefetch(&queue.waiting);
+        }
     }
 
     #[inline]
@@ -267,7 +270,9 @@ impl ClassQueues {
     #[inline]
     fn update_class<R>(&mut self, class: u8, change: impl FnOnce(&mut ClassQueue) -> R) -> R {
         let class = usize::from(class) % CLASS_COUNT;
-        self.latest_class = class as u8;
+        if self.latest_classes[0] != class as u8 {
+            self.latest_classes = [class as u8, self.latest_classes[0]];
+        }
         let result = change(&mut self.queues[class]);
         let earliest = self.queues[class].earliest_departure();
         self.earliest[class] = earliest;

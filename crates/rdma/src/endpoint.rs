@@ -36,13 +36,15 @@ pub struct Endpoint {
     /// Queue pairs that have received packets, each at the place that follows from its number. Most hosts receive
     /// packets for few queue pairs, and find them here without a look-up in the table.
     recent: [RecentQueuePair; RECENT_QUEUE_PAIRS],
+    /// The first 64 queue pairs to which messages have been posted. Bit *n* is the queue pair with index *n*.
+    senders: u64,
     shared: EndpointState,
     by_number: HashTable<u32>,
     unknown_qp: u64,
 }
 
-/// Largest number of queue pairs that are fetched before it is known which of them an event needs.
-const PREFETCHED_QUEUE_PAIRS_MAX: usize = 2;
+/// Largest number of senders that are fetched before it is known which of them sends the next packet.
+const PREFETCHED_SENDERS_MAX: u32 = 2;
 /// Number of queue pairs that an endpoint finds by number without a look-up in its table.
 const RECENT_QUEUE_PAIRS: usize = 4;
 
@@ -158,6 +160,7 @@ impl Endpoint {
             .queue_pairs
             .get_mut(qp.0 as usize)
             .ok_or(PostError::NoSuchQp)?;
+        self.senders |= 1_u64.checked_shl(qp.0).unwrap_or(0);
         queue_pair.post(now, &mut self.shared, &request)
     }
 
@@ -201,8 +204,8 @@ impl Endpoint {
         Some(index)
     }
 
-    /// Fetches the memory that nearly every call uses, without waiting for it. See
-    /// [`prefetch_queue_pairs`](Endpoint::prefetch_queue_pairs).
+    /// Fetches the memory that nearly every call uses, without waiting for it. The other `prefetch` methods read this
+    /// memory, so they should be called later.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.queue_pairs);
@@ -211,24 +214,57 @@ impl Endpoint {
         prefetch(self.shared.classes.earliest_departures());
     }
 
-    /// Fetches the memory of the queue pairs, without waiting for it, if the endpoint has few of them. Reads the memory
-    /// that [`prefetch`](Endpoint::prefetch) has fetched.
+    /// Fetches the memory of the queue pair with this number, without waiting for it. The queue pair will receive a
+    /// request, or an acknowledgement of its own requests if `is_acknowledge` is true. Returns its index, or `None` if
+    /// finding it would need a look-up in a table.
     #[inline]
-    pub fn prefetch_queue_pairs(&self) {
-        if self.queue_pairs.len() <= PREFETCHED_QUEUE_PAIRS_MAX {
-            self.queue_pairs.iter().for_each(QueuePair::prefetch);
+    pub fn prefetch_receiver(&self, number: u32, is_acknowledge: bool) -> Option<QpIndex> {
+        let recent = self.recent[number as usize % RECENT_QUEUE_PAIRS];
+        if recent.number != number {
+            return None;
         }
-        self.shared.classes.prefetch_latest_class();
+        let queue_pair = self.queue_pairs.get(recent.index as usize)?;
+        match is_acknowledge {
+            true => queue_pair.prefetch_requester(),
+            false => queue_pair.prefetch_responder(),
+        }
+        self.shared.classes.prefetch_latest_classes();
+        Some(QpIndex(recent.index))
     }
 
-    /// Fetches the congestion controllers of the queue pairs, without waiting for them, if the endpoint has few of
-    /// them. Reads the memory that [`prefetch_queue_pairs`](Endpoint::prefetch_queue_pairs) has fetched.
+    /// Calls `fetch` with the index of each queue pair to which messages have been posted, if the endpoint has few such
+    /// queue pairs. One of them will send the next packet.
+    #[inline]
+    fn for_senders(&self, mut fetch: impl FnMut(QpIndex, &QueuePair)) {
+        if self.senders.count_ones() > PREFETCHED_SENDERS_MAX {
+            return;
+        }
+        let mut left = self.senders;
+        while left != 0 {
+            let index = left.trailing_zeros();
+            if let Some(queue_pair) = self.queue_pairs.get(index as usize) {
+                fetch(QpIndex(index), queue_pair);
+            }
+            left &= left - 1;
+        }
+    }
+
+    /// Fetches the memory of the queue pairs that can send the next packet, without waiting for it, if they are few.
+    /// Calls `fetch` with the index of each of them.
+    #[inline]
+    pub fn prefetch_senders(&self, mut fetch: impl FnMut(QpIndex)) {
+        self.for_senders(|index, queue_pair| {
+            queue_pair.prefetch_requester();
+            fetch(index);
+        });
+        self.shared.classes.prefetch_latest_classes();
+    }
+
+    /// Fetches the congestion controllers of the queue pairs that can send the next packet, without waiting for them.
+    /// Reads the memory that [`prefetch_senders`](Endpoint::prefetch_senders) has fetched.
     #[inline]
     pub fn prefetch_controllers(&self) {
-        if self.queue_pairs.len() <= PREFETCHED_QUEUE_PAIRS_MAX {
-            let pairs = self.queue_pairs.iter();
-            pairs.for_each(|pair| pair.congestion().prefetch());
-        }
+        self.for_senders(|_, queue_pair| queue_pair.congestion().prefetch());
     }
 
     /// Counts a packet for a queue pair that does not exist in [`Counters::rx_unknown_qp`].
@@ -307,7 +343,8 @@ impl Endpoint {
     }
 
     /// Removes and returns the completions since the previous call, oldest first. If the caller drops the
-    /// iterator early, the remaining completions are discarded.
+    /// iterator early, the next call returns the remaining completions.
+    #[inline]
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
         self.shared.completions.drain()
     }

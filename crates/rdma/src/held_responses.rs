@@ -12,49 +12,77 @@ use xoff_units::Picos;
 pub(super) struct HeldResponses {
     /// End of the tolerated reordering time of the oldest gap. [`Picos::NEVER`] without a tolerated gap.
     pub(super) gap_deadline: Picos,
+    /// `None` until the first response or acknowledgement arrives too early.
+    early: Option<Box<EarlyAnswers>>,
+}
+
+/// What has arrived before an earlier READ response.
+#[derive(Debug, Default)]
+struct EarlyAnswers {
     /// Sequence number of the first element of `held`.
     first: u64,
     /// One element for each sequence number: true if the response has arrived.
     held: VecDeque<bool>,
     /// All requests before this sequence number are acknowledged, except READs.
-    pub(super) acked_to: u64,
+    acked_to: u64,
 }
 
 impl HeldResponses {
     pub(super) fn new() -> HeldResponses {
         HeldResponses {
-            first: 0,
-            held: VecDeque::new(),
-            acked_to: 0,
             gap_deadline: Picos::NEVER,
+            early: None,
         }
     }
 
     /// Stores a response. Ignores sequence numbers that are `slots_max` or more after `unacked`.
     pub(super) fn store(&mut self, unacked: u64, sequence: u64, slots_max: usize) {
-        self.remove_before(unacked);
+        let early = self.early.get_or_insert_default();
+        early.remove_before(unacked);
         let ahead = usize::try_from(sequence - unacked).unwrap_or(usize::MAX);
         if ahead >= slots_max {
             return;
         }
-        if self.held.len() <= ahead {
-            self.held.resize(ahead + 1, false);
+        if early.held.len() <= ahead {
+            early.held.resize(ahead + 1, false);
         }
-        self.held[ahead] = true;
+        early.held[ahead] = true;
+    }
+
+    /// Stores that all requests before a sequence number are acknowledged, except READs.
+    pub(super) fn store_acknowledgement(&mut self, acked_end: u64) {
+        let early = self.early.get_or_insert_default();
+        early.acked_to = early.acked_to.max(acked_end);
+    }
+
+    /// Returns the sequence number before which all requests are acknowledged, except READs.
+    pub(super) fn acked_to(&self) -> u64 {
+        self.early.as_ref().map_or(0, |early| early.acked_to)
     }
 
     /// Returns whether the response with the sequence number `unacked` has arrived.
     pub(super) fn has_response(&mut self, unacked: u64) -> bool {
-        self.remove_before(unacked);
-        self.held.front().copied().unwrap_or(false)
+        self.early.as_mut().is_some_and(|early| {
+            early.remove_before(unacked);
+            early.held.front().copied().unwrap_or(false)
+        })
     }
 
     /// Returns whether any response or acknowledgement after `unacked` has arrived.
     pub(super) fn has_later_data(&mut self, unacked: u64) -> bool {
-        self.remove_before(unacked);
-        !self.held.is_empty() || self.acked_to > unacked
+        self.early.as_mut().is_some_and(|early| {
+            early.remove_before(unacked);
+            !early.held.is_empty() || early.acked_to > unacked
+        })
     }
 
+    /// Discards all responses and acknowledgements.
+    pub(super) fn clear(&mut self) {
+        *self = HeldResponses::new();
+    }
+}
+
+impl EarlyAnswers {
     fn remove_before(&mut self, unacked: u64) {
         while self.first < unacked && self.held.pop_front().is_some() {
             self.first += 1;
@@ -62,13 +90,6 @@ impl HeldResponses {
         if self.held.is_empty() {
             self.first = unacked;
         }
-    }
-
-    /// Discards all responses and acknowledgements.
-    pub(super) fn clear(&mut self) {
-        self.held.clear();
-        self.acked_to = 0;
-        self.gap_deadline = Picos::NEVER;
     }
 }
 

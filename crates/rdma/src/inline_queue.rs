@@ -1,102 +1,111 @@
-//! Queues that store their first element in place.
+//! Queues that store their first elements in place.
 //!
-//! Most queues of a queue pair hold one element. Its memory is then that of the queue pair, which is in the cache
-//! already, and no element of a ring buffer that moves on with each packet.
+//! Most queues of a queue pair hold one or two elements. Their memory is then that of the queue pair, which is in the
+//! cache already, and no element of a ring buffer that moves on with each packet.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// A first-in-first-out queue that stores its oldest element in place.
+/// A first-in-first-out queue that stores its first `N` elements in place.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub struct InlineQueue<T> {
-    /// The oldest element. `None` only if the queue is empty.
-    first: Option<T>,
+pub struct InlineQueue<T, const N: usize = 1> {
+    /// The oldest elements, oldest first. An element is `None` only if all later elements are `None`.
+    first: [Option<T>; N],
+    /// The other elements. Empty if `first` has space.
     rest: VecDeque<T>,
 }
 
-impl<T> Default for InlineQueue<T> {
-    fn default() -> InlineQueue<T> {
+impl<T, const N: usize> Default for InlineQueue<T, N> {
+    fn default() -> InlineQueue<T, N> {
+        const { assert!(N > 0) };
         InlineQueue {
-            first: None,
+            first: std::array::from_fn(|_| None),
             rest: VecDeque::new(),
         }
     }
 }
 
-impl<T> InlineQueue<T> {
+impl<T, const N: usize> InlineQueue<T, N> {
     /// Returns whether the queue has no element.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.first[0].is_none()
     }
 
     /// Adds an element at the back.
     #[inline]
     pub fn push_back(&mut self, element: T) {
-        match self.first {
-            None => self.first = Some(element),
-            Some(_) => self.rest.push_back(element),
+        match self.first.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(element),
+            None => self.rest.push_back(element),
         }
     }
 
     /// Removes the oldest element and returns it.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
-        let first = self.first.take();
-        if !self.rest.is_empty() {
-            self.first = self.rest.pop_front();
+        let has_rest = self.first[N - 1].is_some() && !self.rest.is_empty();
+        let oldest = self.first[0].take();
+        for index in 1..N {
+            self.first[index - 1] = self.first[index].take();
         }
-        first
+        if has_rest {
+            self.first[N - 1] = self.rest.pop_front();
+        }
+        oldest
     }
 
     /// Returns the oldest element.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        self.first.as_ref()
+        self.first[0].as_ref()
     }
 
     /// Returns the element at a position, counted from 0.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&T> {
-        match index.checked_sub(1) {
-            None => self.first.as_ref(),
-            Some(index) => self.rest.get(index),
+        match self.first.get(index) {
+            Some(place) => place.as_ref(),
+            None => self.rest.get(index - N),
         }
     }
 
     /// Returns the element at a position for changes, see [`InlineQueue::get`].
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        match index.checked_sub(1) {
-            None => self.first.as_mut(),
-            Some(index) => self.rest.get_mut(index),
+        match self.first.get_mut(index) {
+            Some(place) => place.as_mut(),
+            None => self.rest.get_mut(index - N),
         }
     }
 
     /// Returns the number of elements at the front for which `belongs` is true. The elements must be sorted so that
     /// these come first.
     pub fn partition_point(&self, mut belongs: impl FnMut(&T) -> bool) -> usize {
-        match &self.first {
-            Some(first) if belongs(first) => 1 + self.rest.partition_point(belongs),
-            _ => 0,
+        for (index, place) in self.first.iter().enumerate() {
+            if !place.as_ref().is_some_and(&mut belongs) {
+                return index;
+            }
         }
+        N + self.rest.partition_point(belongs)
     }
 
     /// Returns the elements, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
-        self.first.iter().chain(&self.rest)
+        self.first.iter().flatten().chain(&self.rest)
     }
 
     /// Removes all elements.
     pub fn clear(&mut self) {
-        self.first = None;
+        self.first = std::array::from_fn(|_| None);
         self.rest.clear();
     }
 
-    /// Removes all elements and returns them, oldest first.
+    /// Removes the elements that the caller takes from the iterator, oldest first.
+    #[inline]
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
-        self.first.take().into_iter().chain(self.rest.drain(..))
+        std::iter::from_fn(|| self.pop_front())
     }
 }
 
@@ -154,8 +163,12 @@ mod tests {
 
     #[test]
     fn a_queue_acts_like_a_ring_buffer() {
-        let mut draw = random_generator(1);
-        let (mut queue, mut model) = (InlineQueue::default(), VecDeque::new());
+        compare_with_ring_buffer(&mut InlineQueue::<u64>::default());
+        compare_with_ring_buffer(&mut InlineQueue::<u64, 2>::default());
+    }
+
+    fn compare_with_ring_buffer<const N: usize>(queue: &mut InlineQueue<u64, N>) {
+        let (mut draw, mut model) = (random_generator(1), VecDeque::new());
         for step in 0..2_000_u64 {
             match draw(5) {
                 0 | 1 => {
@@ -178,6 +191,7 @@ mod tests {
             let limit = step.saturating_sub(draw(8));
             assert_eq!(queue.is_empty(), model.is_empty());
             assert_eq!(queue.front(), model.front());
+            assert!(queue.iter().eq(model.iter()) && queue.iter().rev().eq(model.iter().rev()));
             assert!((0..6).all(|index| queue.get(index) == model.get(index)));
             assert_eq!(
                 queue.partition_point(|element| *element < limit),

@@ -37,13 +37,15 @@ pub(super) struct QueuePair {
     response_next: bool,
     /// True if this queue pair is counted in [`EndpointState::completing_qps`].
     is_completing: bool,
+    /// True if READ responses are waiting.
+    has_responses: bool,
     pub(super) counters: Counters,
-    requester: Requester,
-    responder: Responder,
     /// Format of the telemetry that data packets of this queue pair collect. `None`: they collect none.
     telemetry: Option<TelemetryFormat>,
     /// Number of acknowledged packets when the departure time was last computed.
     acked_at_update: u64,
+    requester: Requester,
+    responder: Responder,
 }
 
 impl QueuePair {
@@ -64,6 +66,7 @@ impl QueuePair {
             response_next: true,
             armed: Picos::NEVER,
             is_completing: false,
+            has_responses: false,
         }
     }
 
@@ -85,13 +88,26 @@ impl QueuePair {
 
     /// Fetches the memory that nearly every packet uses, without waiting for it.
     #[inline]
-    pub(super) fn prefetch(&self) {
+    fn prefetch(&self) {
         prefetch(&self.config);
+        prefetch(&self.config.first_psn);
         prefetch(&self.congestion);
         prefetch(&self.counters);
+    }
+
+    /// Fetches the memory that sent packets and their acknowledgements use, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch_requester(&self) {
+        self.prefetch();
         self.requester.prefetch();
+    }
+
+    /// Fetches the memory that received requests use, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch_responder(&self) {
+        self.prefetch();
         prefetch(&self.responder);
-        prefetch(&self.responder.gap_deadline);
+        prefetch(&self.responder.replies);
     }
 
     pub(super) fn congestion(&self) -> &dyn CongestionControl {
@@ -105,7 +121,7 @@ impl QueuePair {
         request: &WorkRequest,
     ) -> Result<(), PostError> {
         self.requester.post(&self.config, request)?;
-        self.update_schedule(now, shared);
+        self.update_after_requester(now, shared);
         Ok(())
     }
 
@@ -125,8 +141,14 @@ impl QueuePair {
         self.counters.rx_bytes += u64::from(packet.payload_len);
         let (requester, responder, mut env) = self.split(now, shared);
         match packet.opcode {
-            Opcode::RcAcknowledge => requester.on_acknowledge(&mut env, packet, arrival.telemetry),
-            Opcode::Cnp => self.on_cnp(now),
+            Opcode::RcAcknowledge => {
+                requester.on_acknowledge(&mut env, packet, arrival.telemetry);
+                self.update_after_requester(now, shared);
+            }
+            Opcode::Cnp => {
+                self.on_cnp(now);
+                self.update_after_requester(now, shared);
+            }
             opcode => {
                 let response = is_read_response(opcode);
                 let request = opcode.transport() != Service::Other;
@@ -137,12 +159,13 @@ impl QueuePair {
                 env.counters.rx_data_packets += u64::from(has_data);
                 if response {
                     requester.on_read_response(&mut env, packet);
+                    self.update_after_requester(now, shared);
                 } else {
                     responder.on_request(&mut env, packet, arrival);
+                    self.update_after_responder(now, shared);
                 }
             }
         }
-        self.update_schedule(now, shared);
     }
 
     fn on_cnp(&mut self, now: Picos) {
@@ -164,8 +187,9 @@ impl QueuePair {
     ) -> Option<(Packet, Option<TelemetryFormat>)> {
         self.is_queued = false;
         let rate = self.rate_bps();
-        if self.responder.replies.has_response() {
+        if self.has_responses {
             let packet = self.next_alternating(now, shared);
+            self.has_responses = self.responder.replies.has_response();
             return self.account_packet(now, shared, rate, packet);
         }
         // The compiler would copy a packet from two call sites through memory.
@@ -213,7 +237,7 @@ impl QueuePair {
             let interval = self.pace.interval(self.config.pacing, bytes, rate);
             self.due = self.due.max(now).saturating_add(interval);
         }
-        self.update_schedule(now, shared);
+        self.update_after_requester(now, shared);
         packet.map(|packet| (packet, collects))
     }
 
@@ -231,7 +255,8 @@ impl QueuePair {
         let (requester, responder, mut env) = self.split(now, shared);
         requester.process_timers(&mut env);
         responder.process_gap_timer(&mut env);
-        self.update_schedule(now, shared);
+        let deadline = self.responder.gap_deadline.min(self.requester_deadline());
+        self.update_schedule(now, deadline, shared);
         if is_timeout {
             shared.classes.end_event(now);
         }
@@ -289,12 +314,41 @@ impl QueuePair {
     /// Returns whether the queue pair has a packet to send, now or later.
     #[inline(always)]
     fn has_packet(&self) -> bool {
-        self.responder.replies.has_response() || self.requester.can_send(&self.config, &*self.congestion)
+        self.has_responses || self.requester.can_send(&self.config, &*self.congestion)
     }
 
-    /// Updates the class queue and the timers after an event of the queue pair.
+    /// Returns the time of the next timer of the requester and of congestion control.
     #[inline]
-    fn update_schedule(&mut self, now: Picos, shared: &mut EndpointState) {
+    fn requester_deadline(&self) -> Picos {
+        self.requester
+            .next_deadline()
+            .min(self.congestion.next_deadline())
+    }
+
+    /// Updates the class queue and the timers after an event of the requester or of congestion control. Such an event
+    /// does not change the responder, whose memory is therefore not read.
+    #[inline]
+    fn update_after_requester(&mut self, now: Picos, shared: &mut EndpointState) {
+        let deadline = self.requester_deadline();
+        self.update_schedule(now, deadline, shared);
+    }
+
+    /// Updates the class queue and the timers after a request packet. Such a packet does not change the requester and
+    /// congestion control, whose memory is therefore not read: without waiting READ responses, a queue pair that is
+    /// not queued still has no packet.
+    #[inline]
+    fn update_after_responder(&mut self, now: Picos, shared: &mut EndpointState) {
+        self.has_responses = self.responder.replies.has_response();
+        let deadline = self.responder.gap_deadline;
+        if self.has_responses || self.updates_departure {
+            return self.update_schedule(now, deadline, shared);
+        }
+        shared.timers.arm(self.index.0, deadline, &mut self.armed);
+    }
+
+    /// Updates the class queue after an event, and the timer, which must run until `deadline` at most.
+    #[inline]
+    fn update_schedule(&mut self, now: Picos, deadline: Picos, shared: &mut EndpointState) {
         if self.updates_departure {
             self.update_departure(now, shared);
         }
@@ -304,10 +358,6 @@ impl QueuePair {
                 .classes
                 .push(self.config.data_class, self.due.max(now), self.index.0);
         }
-        let deadline = self.requester.next_deadline();
-        let deadline = deadline
-            .min(self.responder.gap_deadline)
-            .min(self.congestion.next_deadline());
         shared.timers.arm(self.index.0, deadline, &mut self.armed);
         self.update_can_complete_messages(shared);
     }

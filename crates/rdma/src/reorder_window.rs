@@ -19,23 +19,23 @@ pub(super) enum ReorderSlot {
 /// Slots for packets, starting with the oldest missing packet. If no packet is missing, the window is empty.
 #[derive(Debug, Default)]
 pub(super) struct ReorderWindow {
-    slots: VecDeque<ReorderSlot>,
+    /// `None` until the first packet is stored, because most queue pairs never store one.
+    slots: Option<Box<VecDeque<ReorderSlot>>>,
 }
 
 impl ReorderWindow {
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.as_ref().is_none_or(|slots| slots.is_empty())
     }
 
     /// Returns the number of slots, from the oldest missing packet to the newest packet.
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.as_ref().map_or(0, |slots| slots.len())
     }
 
     pub(super) fn is_missing(&self, ahead: usize) -> bool {
-        self.slots
-            .get(ahead)
-            .is_none_or(|slot| *slot == ReorderSlot::Empty)
+        let slot = self.slots.as_ref().and_then(|slots| slots.get(ahead));
+        slot.is_none_or(|slot| *slot == ReorderSlot::Empty)
     }
 
     /// Stores a packet. Its sequence number is `ahead` higher than the number of the oldest missing packet.
@@ -55,11 +55,12 @@ impl ReorderWindow {
             .saturating_add(sequence_count as usize)
             .min(slots_max)
             .max(ahead + 1);
-        if self.slots.len() < end {
-            self.slots.resize(end, ReorderSlot::Empty);
+        let slots = self.slots.get_or_insert_default();
+        if slots.len() < end {
+            slots.resize(end, ReorderSlot::Empty);
         }
-        self.slots[ahead] = ReorderSlot::Held(request);
-        self.slots
+        slots[ahead] = ReorderSlot::Held(request);
+        slots
             .range_mut(ahead + 1..end)
             .for_each(|slot| *slot = ReorderSlot::Covered);
         true
@@ -68,17 +69,20 @@ impl ReorderWindow {
     /// Removes the first `sequence_count` slots, which are complete. Returns the next packet, or `None` if it
     /// has not arrived.
     pub(super) fn advance(&mut self, sequence_count: u64) -> Option<RequestPacket> {
-        for _ in 0..sequence_count.min(self.slots.len() as u64) {
-            self.slots.pop_front();
+        let slots = self.slots.as_mut()?;
+        for _ in 0..sequence_count.min(slots.len() as u64) {
+            slots.pop_front();
         }
-        match self.slots.front() {
+        match slots.front() {
             Some(ReorderSlot::Held(request)) => Some(*request),
             _ => None,
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.slots.clear();
+        if let Some(slots) = &mut self.slots {
+            slots.clear();
+        }
     }
 }
 

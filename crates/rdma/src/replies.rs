@@ -49,16 +49,18 @@ struct PendingRead {
     remaining: u32,
 }
 
-/// State of the replies of one queue pair.
+/// State of the replies of one queue pair. The fields that nearly every request uses come first.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct ReplyQueue {
-    reads: VecDeque<PendingRead>,
     /// Number of executed requests, including READs. This is the message sequence number (MSN) of the AETH.
     pub(super) messages: u64,
     /// Number of packets since the last acknowledgement.
     pub(super) since_ack: u32,
     /// True if at least one packet since the last acknowledgement had an ECN mark.
     marked: bool,
+    /// READs whose responses are not sent yet. `None` until the first READ arrives.
+    reads: Option<Box<VecDeque<PendingRead>>>,
     last_cnp: Option<Picos>,
     /// Reply that waits until the responses of an earlier READ are sent.
     deferred: Option<(Reply, Option<Box<Telemetry>>)>,
@@ -116,11 +118,8 @@ impl ReplyQueue {
         telemetry: Option<Box<Telemetry>>,
     ) {
         self.since_ack = 0;
-        if self
-            .reads
-            .front()
-            .is_some_and(|read| read.first < reply.end_sequence())
-        {
+        let oldest_read = self.reads.as_ref().and_then(|reads| reads.front());
+        if oldest_read.is_some_and(|read| read.first < reply.end_sequence()) {
             self.deferred = Some((reply, telemetry));
             return;
         }
@@ -168,10 +167,11 @@ impl ReplyQueue {
     /// responses for the PSN space.
     pub(super) fn push_read(&mut self, mtu: u32, first: u64, bytes: u32) -> bool {
         let packets = packet_count(bytes, mtu);
-        if self.reads.len() >= READS_MAX || packets > super::requester::OUTSTANDING_MAX {
+        let reads = self.reads.get_or_insert_default();
+        if reads.len() >= READS_MAX || packets > super::requester::OUTSTANDING_MAX {
             return false;
         }
-        self.reads.push_back(PendingRead {
+        reads.push_back(PendingRead {
             first,
             next: first,
             end: first + u64::from(packets),
@@ -183,8 +183,9 @@ impl ReplyQueue {
     /// Answers a repeated READ request. The request is for the whole READ or for its remaining bytes. Pending
     /// replies to later READs are discarded, because the requester also repeats the later READs.
     pub(super) fn restart_read(&mut self, mtu: u32, first: u64, bytes: u32) {
-        while self.reads.back().is_some_and(|read| read.end > first) {
-            self.reads.pop_back();
+        let reads = self.reads.get_or_insert_default();
+        while reads.back().is_some_and(|read| read.end > first) {
+            reads.pop_back();
         }
         if self
             .deferred
@@ -199,16 +200,20 @@ impl ReplyQueue {
     /// Returns whether READ responses are waiting.
     #[inline]
     pub(super) fn has_response(&self) -> bool {
-        !self.reads.is_empty()
+        self.reads.as_ref().is_some_and(|reads| !reads.is_empty())
     }
 
     pub(super) fn next_response(&mut self, env: &mut QpContext<'_>) -> Option<Packet> {
-        let read = self.reads.front_mut()?;
+        let reads = self.reads.as_mut()?;
+        let read = reads.front_mut()?;
         let payload_len = read.remaining.min(env.config.mtu);
         let sequence = read.next;
         read.remaining -= payload_len;
         read.next += 1;
         let (first, last) = (sequence == read.first, read.next == read.end);
+        if last {
+            reads.pop_front();
+        }
         let opcode = match (first, last) {
             (true, true) => Opcode::RcReadResponseOnly,
             (true, false) => Opcode::RcReadResponseFirst,
@@ -220,11 +225,8 @@ impl ReplyQueue {
         } else {
             ExtensionHeader::None
         };
-        if last {
-            self.reads.pop_front();
-            if let Some((reply, telemetry)) = self.deferred.take() {
-                self.send_reply(env, reply, telemetry);
-            }
+        if last && let Some((reply, telemetry)) = self.deferred.take() {
+            self.send_reply(env, reply, telemetry);
         }
         Some(Packet {
             opcode,

@@ -44,20 +44,16 @@ struct Departure {
 }
 
 /// State of the requester. Its sequence numbers satisfy `unacked <= next <= sent <= messages.end()`.
+///
+/// The fields that nearly every packet and acknowledgement uses are in the first cache lines.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct Requester {
     pub(super) messages: MessageQueue,
     /// Index of the message that contains `next`.
     cursor: usize,
     /// One more than the highest sequence number ever sent.
     pub(super) sent: u64,
-    /// Sequence numbers of packets to retransmit out of order (selective repeat).
-    pub(super) repeats: BTreeSet<u64>,
-    /// End of the local ACK timeout. [`Picos::NEVER`] if the timeout does not run.
-    pub(super) deadline: Picos,
-    /// End of the wait that an RNR NAK has requested. [`Picos::NEVER`] without a wait.
-    pub(super) rnr_until: Picos,
     /// Oldest sequence number that is not acknowledged.
     pub(super) unacked: u64,
     /// Next sequence number to send.
@@ -72,19 +68,25 @@ pub(super) struct Requester {
     /// First sequence number for which no acknowledgement or READ response has been requested. All lower
     /// sequence numbers have an answer or expect an answer.
     answered_to: u64,
-    /// Value of `next` at the last timeout (selective repeat). While packets before this sequence number are
-    /// unacknowledged, every acknowledgement causes a retransmission of the oldest unacknowledged packet.
-    pub(super) recover: u64,
+    /// End of the local ACK timeout. [`Picos::NEVER`] if the timeout does not run.
+    pub(super) deadline: Picos,
+    /// End of the wait that an RNR NAK has requested. [`Picos::NEVER`] without a wait.
+    pub(super) rnr_until: Picos,
     pub(super) retries_left: u8,
     pub(super) rnr_left: u8,
     pub(super) failed: bool,
     /// True if a missing READ response has been requested again.
     pub(super) read_gap: bool,
     pub(super) numbering: PsnNumbering,
+    /// Sequence numbers of packets to retransmit out of order (selective repeat).
+    pub(super) repeats: BTreeSet<u64>,
+    /// Value of `next` at the last timeout (selective repeat). While packets before this sequence number are
+    /// unacknowledged, every acknowledgement causes a retransmission of the oldest unacknowledged packet.
+    pub(super) recover: u64,
+    pub(super) held_responses: HeldResponses,
+    departures: InlineQueue<Departure, 2>,
     /// Number of outstanding READ requests.
     reads: u32,
-    pub(super) held_responses: HeldResponses,
-    departures: InlineQueue<Departure>,
 }
 
 impl Requester {
@@ -118,11 +120,11 @@ impl Requester {
     /// Fetches the memory that nearly every packet uses, without waiting for it.
     #[inline]
     pub(super) fn prefetch(&self) {
-        prefetch(&self.messages);
+        prefetch(self);
+        prefetch(self.messages.behind_oldest());
         prefetch(&self.cursor);
-        prefetch(&self.unacked);
         prefetch(&self.answered_to);
-        prefetch(&self.departures);
+        prefetch(&self.held_responses);
     }
 
     pub(super) fn post(&mut self, config: &QpConfig, request: &WorkRequest) -> Result<(), PostError> {

@@ -32,28 +32,28 @@ enum RequestError {
     Invalid,
 }
 
-/// State of the responder.
+/// State of the responder. A request in order uses the first cache line and the beginning of the second one.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct Responder {
     /// Sequence number of the oldest missing request.
     pub(super) expected: u64,
     /// Time at which a tolerated gap is reported with a NAK. [`Picos::NEVER`] if no gap is tolerated now.
     pub(super) gap_deadline: Picos,
-    pub(super) replies: ReplyQueue,
     /// Number of complete SEND and WRITE messages.
     received: u64,
     partial: Option<PartialMessage>,
-    /// Number of free receive entries.
-    pub(super) receive_entries: u64,
+    window: ReorderWindow,
     numbering: PsnNumbering,
     /// True if a NAK for the gap at `expected` has been sent. The responder then sends no further NAK until
     /// the gap is filled.
     has_sent_nak: bool,
     pub(super) failed: bool,
+    pub(super) replies: ReplyQueue,
+    /// Number of free receive entries.
+    pub(super) receive_entries: u64,
     /// Start of the current interval of [`ReceiveQueue::Reposted`].
     reposting_since: Picos,
-    window: ReorderWindow,
     /// Used with a reorder window. The responder has sent NAKs for all missing packets before this
     /// sequence number.
     reported_before: u64,
@@ -175,8 +175,11 @@ impl Responder {
 
     /// Starts the timer of the gap that is now the oldest gap. Stops the timer if no gap is tolerated.
     fn start_gap_timer(&mut self, env: &QpContext<'_>) {
-        let tolerated = env.config.out_of_order.filter(|_| !self.window.is_empty());
-        self.gap_deadline = tolerated.map_or(Picos::NEVER, |time| env.now.saturating_add(time));
+        self.gap_deadline = match env.config.out_of_order {
+            _ if self.window.is_empty() => Picos::NEVER,
+            None => Picos::NEVER,
+            Some(tolerated) => env.now.saturating_add(tolerated),
+        };
     }
 
     /// Executes one request.

@@ -33,7 +33,7 @@ impl Shard {
         due: &[u32],
         limit: u128,
         position: usize,
-        active: &mut ActiveHosts,
+        fetched: &mut FetchedHosts,
     ) {
         let end = time_of_key(limit);
         let partition = |steps: usize| due.get(steps * STEP).map(|partition| *partition as usize);
@@ -49,18 +49,17 @@ impl Shard {
                 true => self.prefetch_events_of_hosts(partition, end),
                 false => self.prefetch_arrivals_at_switch(partition, end),
             };
-            active.set(position + 3 * STEP, hosts);
+            fetched.set(position + 3 * STEP, hosts);
         }
         if let Some(partition) = partition(2) {
-            self.for_active_hosts(partition, active.get(position + 2 * STEP), |node| {
-                node.host.prefetch_queue_pairs();
-                if let Some(direction) = self.directions.get(node.direction as usize) {
-                    prefetch(direction);
-                }
-            });
+            let hosts = fetched.get(position + 2 * STEP);
+            if hosts != 0 {
+                let senders = self.prefetch_queue_pairs(partition, end, hosts);
+                fetched.set(position + 2 * STEP, senders);
+            }
         }
         if let Some(partition) = partition(1) {
-            self.for_active_hosts(partition, active.get(position + STEP), |node| {
+            self.for_hosts(partition, fetched.get(position + STEP), |node| {
                 node.host.prefetch_controllers();
             });
         }
@@ -75,32 +74,50 @@ impl Shard {
     }
 
     /// Fetches the frames that arrive at a group of hosts before `end`, and the hosts with events. Returns a bit mask
-    /// of these hosts. The list of receivers is read at once: it has a few bytes for each link, and the second-level
-    /// cache holds most of it.
-    fn prefetch_events_of_hosts(&self, partition: usize, end: Picos) -> u8 {
-        let first = self.partitions.hosts_in_group(partition, self.hosts.len()).start as u32;
+    /// of these hosts.
+    fn prefetch_events_of_hosts(&self, group: usize, end: Picos) -> u8 {
         let mut active = 0;
-        for event in self.pending.near_events(partition) {
-            if event.at >= end {
-                continue;
+        self.for_host_events(group, end, |host, arriving| {
+            if let Some(frame) = arriving {
+                self.store.prefetch(frame, true);
             }
-            let source = event.payload();
-            let host = if is_arrival(*event) {
-                self.store.prefetch(FrameHandle(source), true);
-                match self.receivers[event.rank() as usize].to {
-                    LinkEnd::Host(host) => host,
-                    LinkEnd::Switch { .. } => continue,
-                }
-            } else {
-                source & HOST_INDEX_MASK
-            };
-            active |= 1 << (host - first);
-        }
-        self.for_active_hosts(partition, active, |node| {
+            active |= host;
+        });
+        self.for_hosts(group, active, |node| {
             prefetch(node);
             node.host.prefetch();
         });
         active
+    }
+
+    /// Fetches the queue pairs that the events of a group of hosts before `end` need. The other ones stay where they
+    /// are: a queue pair has many cache lines. `active` contains the hosts with events. Returns a bit mask of the hosts
+    /// that can send or schedule a data packet.
+    fn prefetch_queue_pairs(&self, group: usize, end: Picos, active: u8) -> u8 {
+        let mut senders = 0;
+        self.for_host_events(group, end, |host, arriving| {
+            let Some(frame) = arriving else {
+                senders |= host;
+                return;
+            };
+            let is_acknowledge = self.store.unstored_bytes(frame) == 0;
+            if let Some(number) = self.store.destination_qp(frame) {
+                self.for_hosts(group, host, |node| {
+                    node.host.prefetch_receiver(number, is_acknowledge);
+                });
+            }
+            // After a complete message, the host may send the next one.
+            if is_acknowledge || !self.store.completes_no_message(frame) {
+                senders |= host;
+            }
+        });
+        self.for_hosts(group, senders, |node| node.host.prefetch_senders());
+        self.for_hosts(group, active, |node| {
+            if let Some(direction) = self.directions.get(node.direction as usize) {
+                prefetch(direction);
+            }
+        });
+        senders
     }
 
     /// Fetches the frames that arrive at a switch before `end`, and their ports. Returns a mask of no host.
@@ -126,11 +143,34 @@ impl Shard {
         0
     }
 
-    /// Calls `visit` with the hosts of a partition whose bits are set in `active`.
+    /// Calls `visit` for each event of a group of hosts before `end`, with the bit of the host, and with the frame if
+    /// one arrives. The list of receivers is read at once: it has a few bytes for each link, and the second-level cache
+    /// holds most of it.
     #[inline]
-    fn for_active_hosts(&self, partition: usize, active: u8, mut visit: impl FnMut(&HostNode)) {
-        let first = self.partitions.hosts_in_group(partition, self.hosts.len()).start;
-        let mut left = active;
+    fn for_host_events(&self, group: usize, end: Picos, mut visit: impl FnMut(u8, Option<FrameHandle>)) {
+        let first = self.partitions.hosts_in_group(group, self.hosts.len()).start as u32;
+        for event in self.pending.near_events(group) {
+            if event.at >= end {
+                continue;
+            }
+            let source = event.payload();
+            let (host, arriving) = if is_arrival(*event) {
+                match self.receivers[event.rank() as usize].to {
+                    LinkEnd::Host(host) => (host, Some(FrameHandle(source))),
+                    LinkEnd::Switch { .. } => continue,
+                }
+            } else {
+                (source & HOST_INDEX_MASK, None)
+            };
+            visit(1 << (host - first), arriving);
+        }
+    }
+
+    /// Calls `visit` with the hosts of a group whose bits are set in `hosts`.
+    #[inline]
+    fn for_hosts(&self, group: usize, hosts: u8, mut visit: impl FnMut(&HostNode)) {
+        let first = self.partitions.hosts_in_group(group, self.hosts.len()).start;
+        let mut left = hosts;
         while left != 0 {
             if let Some(node) = self.hosts.get(first + left.trailing_zeros() as usize) {
                 visit(node);
@@ -140,11 +180,12 @@ impl Shard {
     }
 }
 
-/// The hosts with events in each of the next partitions, as bit masks. A switch has none.
+/// The hosts of each of the next partitions that the next step visits, as bit masks: those with events, and later those
+/// that can send data. A switch has none.
 #[derive(Default)]
-pub(super) struct ActiveHosts([u8; ActiveHosts::POSITIONS]);
+pub(super) struct FetchedHosts([u8; FetchedHosts::POSITIONS]);
 
-impl ActiveHosts {
+impl FetchedHosts {
     /// A power of two that is larger than the distance between the first and the last step.
     const POSITIONS: usize = 8;
 
@@ -157,4 +198,4 @@ impl ActiveHosts {
     }
 }
 
-const _: () = assert!(3 * STEP < ActiveHosts::POSITIONS && HOSTS_PER_GROUP <= u8::BITS as usize);
+const _: () = assert!(3 * STEP < FetchedHosts::POSITIONS && HOSTS_PER_GROUP <= u8::BITS as usize);

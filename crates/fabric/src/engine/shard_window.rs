@@ -10,7 +10,7 @@ use super::SIMULTANEOUS_EVENTS_MAX;
 use super::completions::{AccessibleShards, CompletionHandler, FabricHosts};
 use super::handler_access::HandlerAccess;
 use super::layout::Layout;
-use super::prefetching::ActiveHosts;
+use super::prefetching::FetchedHosts;
 use super::shard::{Shard, is_arrival, partition_of_event};
 use super::window::{HostWindow, PhaseResult, Window, WindowPhase};
 use super::window_batch::BatchExchange;
@@ -125,11 +125,11 @@ impl Shard {
         let due = std::mem::take(&mut self.due_partitions);
         let mut records = std::mem::take(&mut self.records);
         let exceeds_caches = self.exceeds_caches();
-        let mut active = ActiveHosts::default();
+        let mut fetched = FetchedHosts::default();
         for position in positions {
             let partition = &due[position];
             if exceeds_caches {
-                self.prefetch_partitions(&due[position..], window.limit, position, &mut active);
+                self.prefetch_partitions(&due[position..], window.limit, position, &mut fetched);
             }
             // After the end of the run, the window is shorter than when it was prepared.
             if !self.pending.keep_if_due(*partition, window.limit) {

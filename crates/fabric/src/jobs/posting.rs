@@ -72,7 +72,7 @@ impl Jobs {
         let pair = self.queue_pairs.pair_mut(pair);
         let qp = pair.poster_qp;
         if request.verb != RdmaVerb::Read {
-            pair.expected.push_back(post.message);
+            pair.expect(post.message);
         }
         let posted = hosts.change_host(host as usize, |host, now| host.post(now, qp, request));
         if let Err(why) = posted {

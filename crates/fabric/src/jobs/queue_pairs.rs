@@ -3,6 +3,8 @@
 //! A completion needs the role of a queue pair and the state of its pair, and a message needs its connection and a
 //! pair. A large fabric has many thousands of each, so each of these is one element of one list.
 
+use std::num::NonZeroU64;
+
 use xoff_rdma::{InlineQueue, QpIndex, Verb as RdmaVerb};
 use xoff_workload::{Connection, MessageId, Verb, Workload};
 
@@ -24,11 +26,33 @@ pub(super) struct QueuePairRole {
 #[repr(C, align(64))]
 pub(super) struct ConnectedPair {
     /// The messages that have not arrived yet, in the order of posting.
-    pub(super) expected: InlineQueue<MessageId>,
+    expected: InlineQueue<ExpectedMessage, 3>,
     /// Index in [`Workload::connections`].
     pub(super) connection: u32,
     /// The queue pair that posts.
     pub(super) poster_qp: QpIndex,
+}
+
+const _: () = assert!(size_of::<ConnectedPair>() == 64);
+
+/// The identifier of a message, plus 1, so that an empty place of a queue needs no space of its own.
+#[derive(Clone, Copy, Debug)]
+struct ExpectedMessage(NonZeroU64);
+
+impl ConnectedPair {
+    /// Adds a message that has been posted.
+    #[inline]
+    pub(super) fn expect(&mut self, message: MessageId) {
+        let number = NonZeroU64::MIN.saturating_add(message.0);
+        self.expected.push_back(ExpectedMessage(number));
+    }
+
+    /// Removes the message that arrives next. Returns `None` if none is expected.
+    #[inline]
+    pub(super) fn take_expected(&mut self) -> Option<MessageId> {
+        let expected = self.expected.pop_front()?;
+        Some(MessageId(expected.0.get() - 1))
+    }
 }
 
 /// The pairs of a connection.
