@@ -1,5 +1,6 @@
 //! Headers of the packets of a queue pair, and their reuse for the next packet.
 
+use std::mem;
 use std::net::IpAddr;
 
 use xoff_rdma::{ExtensionHeader, Packet};
@@ -26,20 +27,51 @@ pub(super) struct QueuePairPath {
 
 /// Length of the longest lower headers: Ethernet, a tag, IPv6 and UDP.
 const LOWER_HEADERS_LEN_MAX: usize = 66;
+/// Length of the most frequent lower headers: Ethernet, IPv4 and UDP.
+const IPV4_HEADERS_LEN: usize = 42;
 
 /// Headers below the transport header: Ethernet, tag, IP and UDP. The next packet with the same opcode and
 /// length has equal lower headers.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct LowerHeaders {
     opcode: Opcode,
-    payload_len: u32,
-    telemetry_bytes: u32,
-    pub(super) frame_len: u32,
     /// Number of valid bytes in `octets`.
-    len: u32,
-    /// See [`EmittedFrame::flow_hash`](super::queue_pairs::EmittedFrame::flow_hash).
-    pub(super) flow_hash: Option<u32>,
+    len: u8,
+    has_flow_hash: bool,
+    payload_len: u16,
+    telemetry_bytes: u16,
+    frame_len: u16,
+    flow_hash: u32,
     octets: [u8; LOWER_HEADERS_LEN_MAX],
+}
+
+// Packets with IPv4 and without a tag read one cache line.
+const _: () = assert!(
+    mem::offset_of!(QueuePairPath, lower) + mem::offset_of!(LowerHeaders, octets) + IPV4_HEADERS_LEN <= 64
+);
+
+impl LowerHeaders {
+    /// Returns the length of the frame in bytes, without FCS.
+    pub(super) fn frame_len(&self) -> usize {
+        usize::from(self.frame_len)
+    }
+
+    /// See [`EmittedFrame::flow_hash`](super::queue_pairs::EmittedFrame::flow_hash).
+    pub(super) fn flow_hash(&self) -> Option<u32> {
+        self.has_flow_hash.then_some(self.flow_hash)
+    }
+
+    /// Copies the headers to the beginning of `buf`. Returns the space behind them, or `None` if `buf` is too short.
+    #[inline]
+    fn copy_to<'a>(&self, buf: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        if usize::from(self.len) <= IPV4_HEADERS_LEN {
+            *buf.first_chunk_mut::<IPV4_HEADERS_LEN>()? = *self.octets.first_chunk()?;
+        } else {
+            *buf.first_chunk_mut()? = self.octets;
+        }
+        buf.get_mut(usize::from(self.len)..)
+    }
 }
 
 impl QueuePairPath {
@@ -47,7 +79,6 @@ impl QueuePairPath {
     #[inline]
     pub(super) fn prefetch(&self) {
         prefetch(self);
-        prefetch(&self.ack_dscp); // behind the stored headers
     }
 
     /// Returns the headers of the next packet with this opcode.
@@ -85,14 +116,21 @@ impl QueuePairPath {
         if packet.opcode == Opcode::Cnp || self.source_ports.is_some() {
             return;
         }
-        let parsed = parse_prefix(&frame[..stored], frame_len);
-        self.lower = frame.first_chunk().map(|octets| LowerHeaders {
+        let lengths = [packet.payload_len, telemetry_bytes, frame_len as u32].map(u16::try_from);
+        let (Some(octets), [Ok(payload_len), Ok(telemetry_bytes), Ok(frame_len)]) =
+            (frame.first_chunk(), lengths)
+        else {
+            return;
+        };
+        let parsed = parse_prefix(&frame[..stored], usize::from(frame_len));
+        self.lower = Some(LowerHeaders {
             opcode: packet.opcode,
-            payload_len: packet.payload_len,
+            len: with_headers(packet, &self.headers, |roce| roce.transport_offset() as u8),
+            has_flow_hash: parsed.is_plain_ipv4(),
+            payload_len,
             telemetry_bytes,
-            frame_len: frame_len as u32,
-            len: with_headers(packet, &self.headers, |roce| roce.transport_offset() as u32),
-            flow_hash: parsed.is_plain_ipv4().then_some(parsed.flow_hash),
+            frame_len,
+            flow_hash: parsed.flow_hash,
             octets: *octets,
         });
     }
@@ -108,12 +146,12 @@ impl QueuePairPath {
     ) -> Option<(usize, &LowerHeaders)> {
         let lower = self.lower.as_ref()?;
         if lower.opcode != packet.opcode
-            || (lower.payload_len, lower.telemetry_bytes) != (packet.payload_len, telemetry_bytes)
+            || u32::from(lower.payload_len) != packet.payload_len
+            || u32::from(lower.telemetry_bytes) != telemetry_bytes
         {
             return None;
         }
-        *buf.first_chunk_mut()? = lower.octets;
-        let transport = buf.get_mut(lower.len as usize..)?;
+        let transport = lower.copy_to(buf)?;
         let payload_len = packet.payload_len as usize;
         let mut write = |roce: RocePacket<'_>| roce.emit_transport(transport, payload_len);
         // The two most frequent cases are handled separately, so that the compiler can simplify them.
@@ -124,7 +162,7 @@ impl QueuePairPath {
             }
             _ => with_headers(packet, &self.headers, write),
         };
-        Some((lower.len as usize + written.ok()?, lower))
+        Some((usize::from(lower.len) + written.ok()?, lower))
     }
 }
 

@@ -367,9 +367,9 @@ impl QueuePairs {
         {
             return Some(EmittedFrame {
                 stored,
-                frame_len: lower.frame_len as usize,
+                frame_len: lower.frame_len(),
                 completes_no_message: packet.completes_no_message(),
-                flow_hash: lower.flow_hash,
+                flow_hash: lower.flow_hash(),
                 telemetry: outgoing.telemetry,
                 collects: outgoing.collects,
             });

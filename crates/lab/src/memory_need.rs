@@ -35,7 +35,7 @@ const RESERVED_TABLE_BYTES: u64 = 3 << 20;
 /// Text of a preset for each port, in bytes.
 const PRESET_BYTES_PER_PORT: u64 = 300;
 /// Memory of both ends of a queue pair, in bytes.
-const QUEUE_PAIR_BYTES: u64 = 2_300;
+const QUEUE_PAIR_BYTES: u64 = 2_550;
 /// Memory of a connection of a job with its first message, in bytes.
 const CONNECTION_BYTES: u64 = 700;
 /// Memory of a message of a flow list or of random arrivals, with the record of its completion, in bytes.

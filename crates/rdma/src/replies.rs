@@ -59,7 +59,9 @@ pub(super) struct ReplyQueue {
     pub(super) since_ack: u32,
     /// True if at least one packet since the last acknowledgement had an ECN mark.
     marked: bool,
-    /// READs whose responses are not sent yet. `None` until the first READ arrives.
+    /// READs whose responses are not sent yet. `None` until the first READ arrives. The box is a quarter of the size of
+    /// the list.
+    #[allow(clippy::box_collection)]
     reads: Option<Box<VecDeque<PendingRead>>>,
     last_cnp: Option<Picos>,
     /// Reply that waits until the responses of an earlier READ are sent.
