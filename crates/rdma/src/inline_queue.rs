@@ -165,6 +165,7 @@ mod tests {
     fn a_queue_acts_like_a_ring_buffer() {
         compare_with_ring_buffer(&mut InlineQueue::<u64>::default());
         compare_with_ring_buffer(&mut InlineQueue::<u64, 2>::default());
+        compare_with_ring_buffer(&mut InlineQueue::<u64, 3>::default());
     }
 
     fn compare_with_ring_buffer<const N: usize>(queue: &mut InlineQueue<u64, N>) {

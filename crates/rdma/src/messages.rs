@@ -1,5 +1,6 @@
 //! Incomplete messages of a queue pair, and the header fields of their packets.
 
+use xoff_units::prefetch;
 use xoff_wire::{Deth, Opcode, Reth};
 
 use super::config::Transport;
@@ -144,10 +145,11 @@ impl MessageQueue {
         self.queue.push_back(message);
     }
 
-    /// Returns a field in the second cache line, which each posted message changes.
+    /// Fetches the memory of two messages and of the next one, without waiting for it.
     #[inline]
-    pub(super) fn behind_oldest(&self) -> &u64 {
-        &self.end
+    pub(super) fn prefetch(&self) {
+        prefetch(self);
+        prefetch(&self.end);
     }
 
     /// Returns the sequence number after the last message.

@@ -120,8 +120,7 @@ impl Requester {
     /// Fetches the memory that nearly every packet uses, without waiting for it.
     #[inline]
     pub(super) fn prefetch(&self) {
-        prefetch(self);
-        prefetch(self.messages.behind_oldest());
+        self.messages.prefetch();
         prefetch(&self.cursor);
         prefetch(&self.answered_to);
         prefetch(&self.held_responses);

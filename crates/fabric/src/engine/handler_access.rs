@@ -26,16 +26,16 @@ impl HandlerAccess<'_, '_> {
         }
     }
 
-    /// Calls `act` with the handler, unless another thread uses the handler. Returns whether `act` was called.
-    pub(super) fn try_with(&mut self, act: impl FnOnce(&mut dyn CompletionHandler)) -> bool {
+    /// Calls `act` with the handler, unless another thread uses the handler.
+    pub(super) fn try_with(&mut self, act: impl FnOnce(&mut dyn CompletionHandler)) {
         match self {
             HandlerAccess::Exclusive(handler) => act(*handler),
-            HandlerAccess::Shared(handler) => match try_lock(handler) {
-                Some(mut guard) => act(*guard),
-                None => return false,
-            },
+            HandlerAccess::Shared(handler) => {
+                if let Some(mut guard) = try_lock(handler) {
+                    act(*guard);
+                }
+            }
         }
-        true
     }
 }
 

@@ -21,10 +21,11 @@ use crate::plan::LinkEnd;
 /// Number of destinations whose routes are cached while a window is opened.
 const CACHED_ROUTES: usize = 64;
 
-/// Number of hosts with delayed completions from which a shard handles the completions, if no other thread uses the
-/// handler.
+/// From this number of hosts with delayed completions on, a shard handles the completions if no other thread uses
+/// the [`CompletionHandler`].
 const COMPLETING_HOSTS_MIN: usize = 32;
-/// Number of hosts with delayed completions from which a shard waits for the handler.
+/// From this number of hosts with delayed completions on, a shard waits until no other thread uses the
+/// [`CompletionHandler`].
 const COMPLETING_HOSTS_MAX: usize = 256;
 
 impl Shard {
@@ -150,8 +151,8 @@ impl Shard {
     }
 
     /// Processes the events of a partition in a window, or only those until a host has received a message
-    /// ([`HostWindow::WithDelayedCompletions`]). Returns the time of the last event, and whether model time
-    /// does not advance.
+    /// ([`HostWindow::WithDelayedCompletions`]). Returns the time of the last event, and whether model time does not
+    /// advance any more.
     fn run_partition(
         &mut self,
         (partition, hosts): (u32, HostWindow),
@@ -234,17 +235,14 @@ impl Shard {
         let mut listed = std::mem::take(&mut self.completing_hosts);
         let mut listed_again = Vec::new();
         for host in listed.drain(..) {
-            let mut completions = self.hosts[host as usize].host.pending_completions();
-            let Some(at) = completions.next_back().map(|latest| latest.at) else {
-                continue;
-            };
-            drop(completions);
-            self.set_time(at);
+            let latest = self.hosts[host as usize].host.pending_completions().next_back();
+            let now = latest.map_or(self.now, |completion| completion.at);
+            self.set_time(now);
             self.completing_hosts.push(host);
             handler.handle_local_completions(&mut FabricHosts {
                 layout,
                 shards: AccessibleShards::One(self),
-                now: at,
+                now,
                 observer: &mut (),
             });
             listed_again.append(&mut self.completing_hosts);
