@@ -169,6 +169,10 @@ impl QueuePairs {
             .max(longest.frame_len(setup.config.mtu as usize) + telemetry_bytes)
             .max(longest.frame_len(cnp::RESERVED_LEN));
         let pair = u64::from(setup.config.number) << 32 | u64::from(setup.config.peer);
+        // Without this, the first path would reserve memory for four, and most hosts have two.
+        if self.paths.len() == self.paths.capacity() {
+            self.paths.reserve_exact(self.paths.len().max(1));
+        }
         self.paths.push(QueuePairPath {
             headers,
             source_ports: setup

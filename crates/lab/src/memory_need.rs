@@ -22,7 +22,7 @@ const PORT_BYTES: u64 = 14 << 10;
 /// Memory of a model host without flows, in bytes.
 const HOST_BYTES: u64 = 7 << 10;
 /// Memory of a model host with its first queue pair beside that of other hosts, in bytes.
-const HOST_WITH_JOB_BYTES: u64 = 9 << 10;
+const HOST_WITH_JOB_BYTES: u64 = 7 << 10;
 /// Memory of a frame of a queue pair on a link or in a queue, in bytes.
 const JOB_FRAME_BYTES: u64 = 148;
 /// Number of frames that a host with a job has on links and in queues at the start of the job, when it sends at full

@@ -104,6 +104,10 @@ impl Endpoint {
         let mut queue_pair = QueuePair::new(QpIndex(index), config, congestion);
         queue_pair.updates_departure |= self.shared.classes.uses_round_robin();
         queue_pair.update_can_complete_messages(&mut self.shared);
+        // Without this, the first queue pair would reserve memory for four, and most hosts have two.
+        if self.queue_pairs.len() == self.queue_pairs.capacity() {
+            self.queue_pairs.reserve_exact(self.queue_pairs.len().max(1));
+        }
         self.queue_pairs.push(queue_pair);
         QpIndex(index)
     }
