@@ -1,7 +1,7 @@
 //! Tags of routes by prefix: the scheme (`XOFF_LB_GROUP`) and the site (`XOFF_LB_SITE`) of a route. The entry
 //! with the longest prefix that contains the route applies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use xoff_dataplane::route::RouteTag;
@@ -17,10 +17,10 @@ const SITE: &str = "XOFF_LB_SITE";
 /// Load-balancing schemes and sites of routes by prefix. A scheme is stored as an index in the list of used
 /// schemes. A site is the number of a destination leaf.
 pub(super) struct RouteTags {
-    schemes: BTreeMap<IpNet, u16>,
+    schemes: PrefixTable,
     /// Schemes of routes without a matching prefix: first for IPv4, then for IPv6.
     families: [Option<u16>; 2],
-    sites: BTreeMap<IpNet, u16>,
+    sites: PrefixTable,
 }
 
 impl RouteTags {
@@ -38,9 +38,9 @@ impl RouteTags {
             sites.extend(computed.map(|(network, site)| (IpNet::V4(*network), *site)));
         }
         RouteTags {
-            schemes: by_scheme,
+            schemes: PrefixTable::new(by_scheme),
             families: [None; 2],
-            sites,
+            sites: PrefixTable::new(sites),
         }
     }
 
@@ -56,15 +56,17 @@ impl RouteTags {
 
     /// Removes all sites.
     pub(super) fn forget_sites(&mut self) {
-        self.sites.clear();
+        self.sites = PrefixTable::default();
     }
 
     /// Returns the tag (load-balancing scheme and site) of routes to a prefix. A site is the number of the
     /// destination leaf. The site 0 means that no site is configured.
     pub(super) fn tag_of(&self, prefix: IpNet) -> RouteTag {
         RouteTag {
-            site: find_longest_prefix(&self.sites, prefix).unwrap_or(0),
-            scheme: find_longest_prefix(&self.schemes, prefix)
+            site: self.sites.find_longest(prefix).unwrap_or(0),
+            scheme: self
+                .schemes
+                .find_longest(prefix)
                 .or(self.families[usize::from(prefix.addr().is_ipv6())]),
         }
     }
@@ -105,18 +107,76 @@ fn read_prefix_table<T>(
     all
 }
 
-/// Returns the value of the longest prefix that contains `prefix`. Returns `None` if no entry
-/// contains `prefix`.
-fn find_longest_prefix(entries: &BTreeMap<IpNet, u16>, prefix: IpNet) -> Option<u16> {
-    if entries.is_empty() {
-        return None;
+/// Values by prefix.
+#[derive(Debug, Default)]
+struct PrefixTable {
+    values: BTreeMap<IpNet, u16>,
+    /// The prefix lengths that occur, the longest first. The first list is for IPv4, and the second one for IPv6. A
+    /// large fabric looks up many thousands of routes, and nearly all of its entries have the same length.
+    lengths: [Vec<u8>; 2],
+}
+
+impl PrefixTable {
+    /// Creates a table from entries without host bits.
+    fn new(values: BTreeMap<IpNet, u16>) -> PrefixTable {
+        let lengths = [false, true].map(|is_ipv6| {
+            let of_version = values.keys().filter(|prefix| prefix.addr().is_ipv6() == is_ipv6);
+            let lengths: BTreeSet<u8> = of_version.map(IpNet::prefix_len).collect();
+            lengths.into_iter().rev().collect()
+        });
+        PrefixTable { values, lengths }
     }
-    let mut within = Some(prefix);
-    while let Some(net) = within {
-        if let Some(value) = entries.get(&net) {
-            return Some(*value);
+
+    /// Returns the value of the longest prefix that contains `prefix`. Returns `None` if no entry
+    /// contains `prefix`.
+    fn find_longest(&self, prefix: IpNet) -> Option<u16> {
+        let lengths = &self.lengths[usize::from(prefix.addr().is_ipv6())];
+        let shorter = lengths.iter().filter(|length| **length <= prefix.prefix_len());
+        shorter
+            .filter_map(|length| IpNet::new(prefix.addr(), *length).ok())
+            .find_map(|containing| self.values.get(&containing.trunc()).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use xoff_testing::random_generator;
+
+    /// Compares the table with a search through all entries.
+    #[test]
+    fn the_longest_containing_prefix_is_found() {
+        let mut below = random_generator(33);
+        for round in 0..200 {
+            // Addresses with few different bits, so that prefixes contain each other.
+            let mut random_prefix = |round: u64| {
+                let bits = below(16) as u32;
+                let (address, length) = match round.is_multiple_of(2) {
+                    true => (IpAddr::V4(Ipv4Addr::from_bits(bits << 28)), below(7) as u8),
+                    false => (
+                        IpAddr::V6(Ipv6Addr::from_bits(u128::from(bits) << 124)),
+                        below(7) as u8,
+                    ),
+                };
+                IpNet::new(address, length).expect("a valid length").trunc()
+            };
+            let entries: BTreeMap<IpNet, u16> = (0..1 + round % 12)
+                .map(|value| (random_prefix(round + value), value as u16))
+                .collect();
+            let table = PrefixTable::new(entries.clone());
+            for index in 0..40 {
+                let prefix = random_prefix(index);
+                let containing = entries.iter().filter(|(entry, _)| entry.contains(&prefix));
+                let longest = containing.max_by_key(|(entry, _)| entry.prefix_len());
+                assert_eq!(
+                    table.find_longest(prefix),
+                    longest.map(|(_, value)| *value),
+                    "{prefix} in {entries:?}"
+                );
+            }
         }
-        within = net.supernet();
+        assert_eq!(PrefixTable::default().find_longest(IpNet::default()), None);
     }
-    None
 }
